@@ -8,12 +8,17 @@
  * A protocol in which the server speaks first shows itself by silence: when the guest has said
  * nothing for a while, it is judged as one that has no name. Where that would refuse it, a guest
  * that is only slow (emulated, or short of CPU) has some more time to say one.
+ *
+ * What is denied is told so in words, if its first bytes show a protocol that has some: a request
+ * of HTTP gets 403 (proxy.c), TLS the same inside or, where nothing inside trusts the wall's
+ * issuer, an alert. All else is reset.
  */
 #include "wall/conn.h"
 
 #include "net/packet/clienthello.h"
 #include "wall/dns_tcp.h"
 #include "wall/proxy.h"
+#include "wall/stub.h"
 #include "wall/transport/pump.h"
 #include "wall/transport/reach.h"
 #include "wall/transport/sockaddr.h"
@@ -28,6 +33,7 @@
 #define PEEK_US         UINT64_C(5000000)
 #define PEEK_OTHER_US   UINT64_C(1000000) /* on ports where the server may speak first */
 #define PEEK_MORE_US    UINT64_C(10000000)
+#define PEEK_DENIED_US  UINT64_C(1000000) /* to say in which protocol it wants to be told */
 #define METHOD_MAX      20
 #define DNS_PORT        53
 #define FIRST_BYTES_MAX (CLIENTHELLO_MAX + 4096)
@@ -54,8 +60,9 @@ struct conn {
 	struct buf first;
 	struct clienthello hello;
 	struct clienthello_reader reader;
-	bool is_tls_read; /* the reader is in use */
-	bool is_slow;     /* has said nothing in its time, and has some more */
+	bool is_tls_read;    /* the reader is in use */
+	bool is_slow;        /* has said nothing in its time, and has some more */
+	const char *refusal; /* why it is denied, once that is sure; NULL: it is not */
 	/* what carries it on, one at a time */
 	struct reach *reach;
 	struct pump *pump;
@@ -65,6 +72,7 @@ struct conn {
 };
 
 static void conn_judge(struct conn *c);
+static void conn_deny(struct conn *c, const char *why);
 
 static void on_free(struct loop *loop, void *arg)
 {
@@ -108,7 +116,9 @@ static void conn_record(const struct conn *c, enum wall_verdict verdict, const c
 				     .verdict = verdict,
 				     .rule = c->decision.rule,
 				     .name = c->name_state == NAME_KNOWN ? &c->name : NULL,
-				     .address = c->is_resolved ? &c->resolved : &c->dialled,
+				     .address = c->is_resolved                 ? &c->resolved
+	                                        : stub_has_denied(&c->dialled) ? NULL
+	                                                                       : &c->dialled,
 				     .port = c->port,
 				     .protocol = c->protocol,
 				     .is_recorded = c->decision.is_recorded,
@@ -236,14 +246,14 @@ static void on_reached(enum reach_result result, int fd, const struct address *a
 			break;
 		}
 		(void)close(fd);
-		conn_refuse(c, WALL_DENIED, door_why(&c->decision));
+		conn_deny(c, door_why(&c->decision));
 		break;
 	case REACH_NO_ADDRESS:
 		conn_refuse(c, WALL_FAILED, "the name has no address");
 		break;
 	case REACH_DENIED:
-		conn_refuse(c, WALL_DENIED,
-		            c->dial == DIAL_PROXY ? "its proxy is closed" : door_why(&c->decision));
+		conn_deny(c,
+		          c->dial == DIAL_PROXY ? "its proxy is closed" : door_why(&c->decision));
 		break;
 	case REACH_REFUSED:
 		conn_refuse(c, WALL_FAILED, "its proxy does not let through");
@@ -301,6 +311,7 @@ static void conn_proxy(struct conn *c, bool is_tls)
 		.port = c->port,
 		.tls_host = is_tls ? &host : NULL,
 		.first = &c->first,
+		.refusal = is_tls ? c->refusal : NULL,
 		.done = on_proxy_done,
 		.arg = c,
 	};
@@ -402,9 +413,11 @@ static void on_silence(struct loop *loop, void *arg)
 	struct conn *c = arg;
 
 	(void)loop;
-	if (c->first.len > 0) {
+	if (c->refusal) {
+		conn_refuse(c, WALL_DENIED, c->refusal);
+	} else if (c->first.len > 0) {
 		conn_refuse(c, WALL_DENIED, "its first bytes took too long");
-	} else if (!c->is_slow && !may_be_nameless(c)) {
+	} else if (!c->is_slow && !may_be_nameless(c) && !stub_has_denied(&c->dialled)) {
 		c->is_slow = true;
 		loop_timer_set_in(c->timer, PEEK_MORE_US);
 	} else {
@@ -435,7 +448,9 @@ static void conn_peek(struct conn *c)
 {
 	clienthello_init(&c->reader, &c->hello);
 	c->is_tls_read = true;
-	loop_timer_set_in(c->timer, guest_speaks_first(c) ? PEEK_US : PEEK_OTHER_US);
+	loop_timer_set_in(c->timer, c->refusal              ? PEEK_DENIED_US
+	                            : guest_speaks_first(c) ? PEEK_US
+	                                                    : PEEK_OTHER_US);
 	if (loop_io_add(c->door->all->loop, c->fd, EPOLLIN, on_peek, c, &c->io) < 0)
 		conn_refuse(c, WALL_FAILED, "no room");
 }
@@ -449,20 +464,54 @@ static void conn_open(struct conn *c)
 		conn_refuse(c, WALL_DENIED, "its requests cannot be seen");
 }
 
+/* access_denied (RFC 8446, 6.2), fatal, and the end. */
+static void conn_alert(struct conn *c)
+{
+	static const uint8_t alert[] = {21, 3, 3, 0, 2, 2, 49};
+
+	(void)!send(c->fd, alert, sizeof(alert), MSG_DONTWAIT | MSG_NOSIGNAL);
+	conn_record(c, WALL_DENIED, c->refusal);
+	conn_end(c);
+}
+
+/* By a reply inside, for each request. */
+static void conn_tell(struct conn *c)
+{
+	conn_record(c, WALL_DENIED, c->refusal);
+	conn_proxy(c, /* is_tls= */ true);
+}
+
+static void conn_deny(struct conn *c, const char *why)
+{
+	bool has_issuer = c->door->all->secure && policy_needs_trust(c->door->policy);
+
+	c->refusal = why;
+	if (c->name_state == NAME_UNKNOWN &&
+	    (guest_speaks_first(c) || stub_has_denied(&c->dialled)))
+		conn_peek(c);
+	else if (c->protocol != PROTOCOL_TLS)
+		conn_refuse(c, WALL_DENIED, why);
+	else if (has_issuer)
+		conn_tell(c);
+	else
+		conn_alert(c);
+}
+
 static void conn_judge(struct conn *c)
 {
 	struct judge_facts facts = facts_of(c);
 
+	c->refusal = NULL;
 	c->decision = judge(c->door->policy, &c->door->all->site, &facts);
 	switch (c->decision.outcome) {
 	case JUDGE_DENY:
-		conn_refuse(c, WALL_DENIED, door_why(&c->decision));
+		conn_deny(c, door_why(&c->decision));
 		break;
 	case JUDGE_NEED_NAME:
 		if (c->name_state == NAME_UNKNOWN)
 			conn_peek(c);
 		else
-			conn_refuse(c, WALL_DENIED, "nothing tells its name");
+			conn_deny(c, "nothing tells its name");
 		break;
 	case JUDGE_NEED_REQUEST:
 		conn_open(c);

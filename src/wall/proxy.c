@@ -72,7 +72,10 @@ static void begin_request(struct proxy *p)
 	}
 	http_head_init(&p->reply_head, HTTP_RESPONSE);
 	p->reply_head.is_head_reply = strcmp(p->request_head.method, "HEAD") == 0;
-	proxy_judge(p);
+	if (p->config.refusal)
+		proxy_answer(p, 403, WALL_DENIED, p->config.refusal);
+	else
+		proxy_judge(p);
 }
 
 /* Whether something was moved. */

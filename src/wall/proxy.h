@@ -18,7 +18,10 @@ struct proxy_config {
 	uint16_t port;
 	const struct host *tls_host; /* who the guest takes the wall for; NULL: no TLS. Copied */
 	const struct buf *first;     /* what the guest has sent already; copied */
-	loop_fn done;                /* once */
+	/* Every request is denied for this reason, which is on record already; NULL: it is judged.
+	 * Borrowed for as long as the proxy lives. */
+	const char *refusal;
+	loop_fn done; /* once */
 	void *arg;
 };
 

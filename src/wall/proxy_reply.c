@@ -5,12 +5,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#define TEXT_SIZE (2 * HOST_SIZE + 400)
+
 void proxy_record(struct proxy *p, enum wall_verdict verdict, const char *why)
 {
 	const struct host *host = p->is_tls        ? &p->tls_host
 	                          : p->has_request ? &p->request.host
 	                                           : NULL;
 
+	if (p->config.refusal)
+		return;
 	door_record(p->config.door,
 	            &(struct door_record){
 			    .verdict = verdict,
@@ -30,8 +34,8 @@ void proxy_record(struct proxy *p, enum wall_verdict verdict, const char *why)
 static const char *reason_of(int status)
 {
 	switch (status) {
-	case 403:
-		return "Forbidden";
+	case 403: /* npm, pip and apt show no more of a reply than this */
+		return "Blocked by the network policy of this sandbox";
 	case 405:
 		return "Method Not Allowed";
 	case 501:
@@ -43,20 +47,54 @@ static const char *reason_of(int status)
 	}
 }
 
+/* pip tells nothing of a page of its index that it may not have, but for the type of one that it
+ * cannot read. */
+static bool is_pips_index(const struct proxy *p, int status)
+{
+	const char *accept = http_head_find(&p->request_head, "accept");
+	const char *agent = http_head_find(&p->request_head, "user-agent");
+
+	return status == 403 && p->has_request && accept && agent &&
+	       strncmp(agent, "pip/", 4) == 0 &&
+	       strstr(accept, "application/vnd.pypi.simple") != NULL;
+}
+
+/* For whoever, or whichever model, has to understand that trying again does not help. */
+static void write_text(const struct proxy *p, int status, const char *why, char *ret, size_t size)
+{
+	const struct host *host = p->is_tls ? &p->tls_host : &p->request.host;
+	char name[HOST_SIZE];
+
+	if (status != 403) {
+		(void)snprintf(ret, size, "cloche's network wall: %s\n", why);
+		return;
+	}
+	host_format(host, name);
+	(void)snprintf(ret, size,
+	               "The network policy of this sandbox does not let it reach %s port %u: %s. "
+	               "It stays so until the policy is changed from outside, such as by "
+	               "`cloche network allow SANDBOX %s`.\n",
+	               name, p->config.port, why, name);
+}
+
 void proxy_answer(struct proxy *p, int status, enum wall_verdict verdict, const char *why)
 {
-	char text[200];
+	char text[TEXT_SIZE];
+	bool for_pip;
 
 	proxy_record(p, verdict, why);
 	proxy_end_close(&p->up);
 	buf_done(&p->guest.in);
-	(void)snprintf(text, sizeof(text), "cloche's network wall: %s\n", why);
+	write_text(p, status, why, text, sizeof(text));
+	for_pip = is_pips_index(p, status);
 	if (p->has_reply || /* it has begun: there is no other way to say that it is cut */
 	    buf_printf(&p->guest.out,
-	               "HTTP/1.1 %d %s\r\nX-Cloche-Wall: %s\r\nContent-Type: text/plain\r\n"
-	               "Content-Length: %zu\r\nConnection: close\r\n\r\n%s",
-	               status, reason_of(status), verdict == WALL_DENIED ? "denied" : "failed",
-	               strlen(text), text) < 0) {
+	               "HTTP/1.1 %d %s\r\nX-Cloche-Wall: %s\r\nContent-Type: text/plain%s%s\r\n"
+	               "Cache-Control: no-store\r\nContent-Length: %zu\r\n"
+	               "Connection: close\r\n\r\n%s",
+	               for_pip ? 200 : status, reason_of(status),
+	               verdict == WALL_DENIED ? "denied" : "failed", for_pip ? "; " : "",
+	               for_pip ? reason_of(status) : "", strlen(text), text) < 0) {
 		proxy_finish(p);
 		return;
 	}

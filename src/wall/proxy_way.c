@@ -105,6 +105,8 @@ bool proxy_is_still_allowed(struct proxy *p)
 {
 	struct judge_decision d;
 
+	if (p->config.refusal)
+		return true; /* nothing of it goes anywhere */
 	switch (p->state) {
 	case EXCHANGING:
 	case TUNNELLING:

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A question is judged by its name alone; only if a rule could allow the name does the resolver
- * hear of it. Each address of the answer is judged as if it had been dialled, so that a name which
+ * hear of it. A name that is denied gets an address that is nobody's, so that programs dial it and
+ * are told why (conn.c): an error of DNS looks like a fault that passes, and they try for minutes.
+ * Each address of the answer is judged as if it had been dialled, so that a name which
  * leads to a closed range has no address here. Types other than A and AAAA have no answer.
  */
 #include "wall/stub.h"
@@ -136,16 +138,26 @@ static struct question *question_new(struct door *door, const struct dns_query *
 }
 
 /*
- * For a name that rules lead somewhere of their own, so that a guest can dial it: 198.18.0.1, which
- * is nobody's (RFC 2544). Nobody outside is asked of the name; it need not exist.
+ * Addresses that are nobody's (RFC 2544), so that a guest can dial a name: one that rules lead
+ * somewhere of their own, or one that is denied. Nobody outside is asked of the name; it need not
+ * exist.
  */
-static void answer_made_up(const struct dns_query *query, const struct stub_asker *asker)
+static const uint8_t led_elsewhere[4] = {198, 18, 0, 1}, denied[4] = {198, 18, 0, 2};
+
+static void answer_made_up(const struct dns_query *query, const struct stub_asker *asker,
+                           const uint8_t address[4], uint32_t ttl_s)
 {
-	static const uint8_t nobodys[4] = {198, 18, 0, 1};
 	const struct dns_response response = {
-		.addresses = {address_from_v4(nobodys)}, .n_addresses = 1, .ttl_s = MADE_UP_TTL_S};
+		.addresses = {address_from_v4(address)}, .n_addresses = 1, .ttl_s = ttl_s};
 
 	write_answer(asker, query, DNS_NOERROR, query->type == DNS_A ? &response : NULL);
+}
+
+bool stub_has_denied(const struct address *dialled)
+{
+	const struct address a = address_from_v4(denied);
+
+	return address_is_equal(dialled, &a);
 }
 
 /* NULL: answered. */
@@ -159,7 +171,7 @@ static struct question *ask_allowed(struct door *door, const struct dns_query *q
 	if (d.outcome != JUDGE_DENY && has_addresses &&
 	    policy_leads_elsewhere(door->policy, &query->name)) {
 		question_free(q);
-		answer_made_up(query, asker);
+		answer_made_up(query, asker, led_elsewhere, MADE_UP_TTL_S);
 		return NULL;
 	}
 	if (d.outcome != JUDGE_DENY && has_addresses) {
@@ -170,7 +182,11 @@ static struct question *ask_allowed(struct door *door, const struct dns_query *q
 	if (d.outcome == JUDGE_DENY)
 		record(q, &d, WALL_DENIED, NULL, door_why(&d));
 	question_free(q);
-	write_answer(asker, query, d.outcome == JUDGE_DENY ? DNS_REFUSED : DNS_NOERROR, NULL);
+	if (d.outcome == JUDGE_DENY && has_addresses)
+		answer_made_up(query, asker, denied, /* ttl_s= */ 0);
+	else
+		write_answer(asker, query, d.outcome == JUDGE_DENY ? DNS_REFUSED : DNS_NOERROR,
+		             NULL);
 	return NULL;
 }
 

@@ -2,7 +2,8 @@
 #pragma once
 /*
  * DNS as a sandbox has it: names that its policy could let through, and of their addresses those
- * that it may dial. Every other name is refused here, and nobody outside ever hears of it.
+ * that it may dial. Of every other name nobody outside ever hears: it has an address that is
+ * nobody's, where a connection is told that it is denied.
  */
 #include "wall/door.h"
 
@@ -25,6 +26,7 @@ struct stub_asker {
  */
 struct question *stub_ask(struct door *door, const void *data, size_t len,
                           const struct stub_asker *asker, bool *ret_dropped);
-void stub_cancel(struct question *q); /* it gets no answer; NULL is fine */
+bool stub_has_denied(const struct address *dialled); /* the name that led to it */
+void stub_cancel(struct question *q);                /* it gets no answer; NULL is fine */
 void stub_on_datagrams(struct door *door, int fd);
 void stub_cancel_all(struct door *door);

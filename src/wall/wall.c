@@ -43,7 +43,7 @@ static void answer(struct wall_process *w, const struct wall_head *to, int error
 	struct door *door = doors_find(&w->doors, to->id);
 	const struct issuer *issuer = NULL;
 
-	if (error == 0 && door && policy_opens_tls(door->policy))
+	if (error == 0 && door && policy_needs_trust(door->policy))
 		issuer = door_issuer(door);
 	head.op = WALL_ANSWER;
 	head.error = (uint32_t)-error;

@@ -156,7 +156,7 @@ def test_an_address_without_a_name_is_looked_into_by_its_address(walled):
 
 
 def test_a_policy_that_looks_into_tls_may_come_later_and_go_again(walled):
-    box = walled({"allow": ["allowed.test"]})
+    box = walled("allow-all")
     assert "SSL_CERT_FILE" not in box.sandbox.run(["env"]).stdout
     box.sandbox.set_network({"rules": [INJECT]})
     for argv in CLIENTS.values():
@@ -212,7 +212,7 @@ def test_killed_walls_and_gateways_change_nothing_that_a_client_has_to_trust(wal
 
 
 def test_a_bundle_that_lies_elsewhere_is_taken_over_whole(walled):
-    box = walled({"allow": ["allowed.test"]})
+    box = walled("allow-all")
     move = "mkdir -p /etc/pki/tls/certs && mv /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt && grep -c BEGIN /etc/pki/tls/certs/ca-bundle.crt"
     before = int(box.sandbox.run(["sh", "-c", move], user="root").stdout)
     box.sandbox.set_network({"rules": [INJECT]})

@@ -38,7 +38,7 @@ def test_a_name_that_a_rule_replies_for_need_not_exist(walled, internet):
     assert curl(box, "https://made.up.test/") == curl(box, "http://made.up.test/") == (200, "hello")
     assert "made.up.test" not in internet.asked_names()
     assert curl(box, "https://allowed.test/", "-k")[0] == 200
-    assert curl(box, "https://other.test/")[0] == 0
+    assert curl(box, "https://other.test/")[0] == 403
 
 
 @pytest.mark.parametrize("kind", PROXIES)

@@ -94,6 +94,21 @@ bool policy_opens_tls(const struct policy *p)
 	return false;
 }
 
+bool policy_allows_all(const struct policy *p)
+{
+	const struct policy_rule *only = p->n_rules == 1 ? &p->rules[0] : NULL;
+
+	return only && only->action == ACTION_ALLOW && only->match.n_domains == 0 &&
+	       only->match.n_cidrs == 0 && only->match.n_ports == 0 &&
+	       only->match.protocol == PROTOCOL_ANY && !policy_rule_sees_requests(only);
+}
+
+bool policy_needs_trust(const struct policy *p)
+{
+	return policy_opens_tls(p) ||
+	       (p->mode == POLICY_ENFORCE && p->n_rules > 0 && !policy_allows_all(p));
+}
+
 struct policy *policy_new(void)
 {
 	return xnew0(struct policy);

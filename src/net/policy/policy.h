@@ -181,6 +181,10 @@ bool policy_target_is_equal(const struct policy_target *a, const struct policy_t
 bool policy_leads_elsewhere(const struct policy *p, const struct hostname *name);
 /* The proxy that connections of the rule (NULL: of none, when recording) go through, or NULL. */
 const struct policy_target *policy_proxy_of(const struct policy *p, const struct policy_rule *rule);
-bool policy_opens(const struct policy *p);     /* whether anything can pass: not deny-all */
-bool policy_opens_tls(const struct policy *p); /* whether any of its rules does */
+bool policy_opens(const struct policy *p);      /* whether anything can pass: not deny-all */
+bool policy_opens_tls(const struct policy *p);  /* whether any of its rules does */
+bool policy_allows_all(const struct policy *p); /* the public internet, by one rule */
+/* Whether programs inside have to trust the wall's issuer: to be looked into, or to be told by TLS
+ * that what they want is denied. */
+bool policy_needs_trust(const struct policy *p);
 const char *policy_action_name(enum policy_action action); /* "allow" */

@@ -375,7 +375,7 @@ static int claim(struct sandbox *s, const struct idempotency_key *idempotency_ke
 		return r;
 	}
 	s->fleet->spares->take(s);
-	if (has_env || policy_opens_tls(network_policy(s)))
+	if (has_env || policy_needs_trust(network_policy(s)))
 		context_cool(s);
 	set_creator(s, done, arg);
 	life_next(s);
@@ -520,7 +520,7 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 		fetch_plan(s, take_ptr(w.source), take_ptr(w.lent));
 	if (has_copies && w.template && !spec->set && !spare)
 		fleet->spares->start_from_copy(s, json_object_size(spec->env) == 0 &&
-		                                          !policy_opens_tls(network_policy(s)));
+		                                          !policy_needs_trust(network_policy(s)));
 	s->account->held = held;
 	return spare ? claim(s, spec->idempotency_key, json_object_size(spec->env) > 0, done, arg,
 	                     err)

@@ -219,6 +219,7 @@ static bool is_missing(const struct fetch *f)
 
 static void fail_program(struct fetch *f)
 {
+	const char *denied = network_denied(f->sandbox);
 	struct err err;
 
 	if (is_missing(f)) {
@@ -233,8 +234,10 @@ static void fail_program(struct fetch *f)
 	} else {
 		(void)err_set(&err, ERR_SOURCE, 0, "the source could not be fetched: %s",
 		              f->exit.how == EXIT_FAILED ? f->exit.message : last_words(f, 2));
-		(void)err_hint(&err, "a host that the URL leads on to must be allowed by the "
-		                     "sandbox's network policy");
+		(void)err_hint(&err,
+		               "the sandbox's network policy must allow every host that the URL "
+		               "leads on to%s%s",
+		               denied ? ", and denied " : "", denied ? denied : "");
 	}
 	set_failed(f, &err);
 }

@@ -10,9 +10,10 @@
  * that dies takes all doors' listeners with it, so that connections inside are refused; its
  * successor gets new ones. What fails is tried again as long as the sandbox runs.
  *
- * Where the policy looks into TLS, the wall's answer has the certificate that programs inside must
- * trust. It is installed beside that, and whoever waits for the policy waits for it too; where it
- * cannot be (the sandbox has broken its own files) the policy is in force all the same.
+ * Where the policy looks into TLS, or denies anything, the wall's answer has the certificate that
+ *programs inside must trust. It is installed beside that, and whoever waits for the policy waits
+ *for it too; where it cannot be (the sandbox has broken its own files) the policy is in force all
+ *the same.
  */
 #include "sandbox/network/network.h"
 
@@ -53,6 +54,7 @@ struct network {
 	struct ca_trust *trust; /* being installed */
 	bool is_trusted;        /* it was, in this life of the sandbox */
 	unsigned n_learnt;      /* under this version */
+	struct hostname denied; /* the last one; len 0: none */
 	struct list waiters;
 	struct loop_timer *again;
 	uint64_t last_call; /* of the wall: to close for good, and tell the last bytes */
@@ -161,6 +163,7 @@ void network_lend(struct sandbox *s, struct policy *policy)
 
 	policy_free(n->lent);
 	n->lent = policy;
+	n->denied.len = 0;
 	n->version++;
 }
 
@@ -178,7 +181,7 @@ bool network_is_open(const struct sandbox *s)
 
 bool network_is_trusted(const struct sandbox *s)
 {
-	return s->network && s->network->is_trusted && policy_opens_tls(wanted(s->network));
+	return s->network && s->network->is_trusted && policy_needs_trust(wanted(s->network));
 }
 
 bool network_is_settled(const struct sandbox *s)
@@ -424,14 +427,14 @@ bool network_has_trust(const struct sandbox *s)
 {
 	const struct network *n = s->network;
 
-	return s->drops_trust || (n && (n->is_trusted || policy_opens_tls(wanted(n))));
+	return s->drops_trust || (n && (n->is_trusted || policy_needs_trust(wanted(n))));
 }
 
 void network_begin(struct sandbox *s)
 {
 	if (s->drops_trust) { /* whom its source trusts; one of its own takes that one's place */
 		s->drops_trust = false;
-		if (!policy_opens_tls(wanted(network_of(s)))) {
+		if (!policy_needs_trust(wanted(network_of(s)))) {
 			s->network->trust = ca_trust_install(s, "", on_dropped, s->network);
 			return;
 		}
@@ -538,15 +541,10 @@ void network_put_row(const struct sandbox *s, struct json_writer *w, const char 
 const char *network_name(const struct sandbox *s)
 {
 	const struct policy *p = network_policy(s);
-	const struct policy_rule *only = p->n_rules == 1 ? &p->rules[0] : NULL;
 
 	if (!policy_opens(p))
 		return "deny-all";
-	if (only && only->action == ACTION_ALLOW && only->match.n_domains == 0 &&
-	    only->match.n_cidrs == 0 && only->match.n_ports == 0 &&
-	    only->match.protocol == PROTOCOL_ANY && !policy_rule_sees_requests(only))
-		return "allow-all";
-	return "rules";
+	return policy_allows_all(p) ? "allow-all" : "rules";
 }
 
 bool network_may_learn(struct sandbox *s)
@@ -554,13 +552,29 @@ bool network_may_learn(struct sandbox *s)
 	return s->network && s->network->n_learnt++ < LEARNT_MAX;
 }
 
+static void note_denied(struct network *n, const char *name)
+{
+	const char *why;
+
+	if (hostname_parse(name, strlen(name), &n->denied, &why) < 0)
+		n->denied.len = 0;
+}
+
+const char *network_denied(const struct sandbox *s)
+{
+	return s->network && s->network->denied.len > 0 ? s->network->denied.text : NULL;
+}
+
 static void on_decision(const struct wall_decision *d, void *arg)
 {
 	struct fleet *fleet = arg;
 	struct sandbox *s = fleet_find_id(fleet, d->head.id);
 
-	if (s)
-		network_note_decision(s, d);
+	if (!s)
+		return;
+	network_note_decision(s, d);
+	if (s->network && d->verdict == WALL_DENIED && d->name[0])
+		note_denied(s->network, d->name);
 }
 
 static void on_bytes(const char *id, uint64_t in_bytes, uint64_t out_bytes, void *arg)

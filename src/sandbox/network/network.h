@@ -31,6 +31,8 @@ bool network_is_open(const struct sandbox *s); /* what the policy lets through c
 /* Do its files make programs trust the wall's issuer of it, or of what it is a copy of? */
 bool network_has_trust(const struct sandbox *s);
 bool network_is_trusted(const struct sandbox *s); /* TLS is opened, and programs inside accept it */
+/* The last name that was denied under the policy that is lent, or NULL; borrowed. */
+const char *network_denied(const struct sandbox *s);
 bool network_is_settled(const struct sandbox *s);
 /* A client's change, recorded and then in force. Owns policy, also on failure. */
 must_check int network_change(struct sandbox *s, struct policy *policy, network_fn done, void *arg,
