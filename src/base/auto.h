@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Scope releases, take_*() hands over. A variable declared with one of the auto_* words is released
- * when its scope ends, so it must be set where it is declared (NULL and -1 are fine).
+ * Variables that release themselves. One that is declared with an auto_* word is released when its
+ * scope ends, so set it where you declare it (NULL and -1 are fine). take_*() hands the value over
+ * to the caller.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -30,7 +31,7 @@ static inline void auto_freep(void *p)
 	free(*(void **)p);
 }
 
-/* Closes and keeps errno, so that it may stand between a failure and its report. */
+/* Closes, and keeps errno, which the caller may not have reported yet. */
 static inline void auto_closep(const int *fd)
 {
 	int saved = errno;
@@ -66,7 +67,8 @@ static inline int take_fd(int *fd)
 		taken_;                                                                            \
 	})
 
-/* These abort on no memory: for sizes that are our own, never a client's or a guest's. */
+/* These abort when memory runs out. Use them for sizes that we choose, never for a size that a
+ * client or guest chooses. */
 void *xcalloc(size_t n, size_t size);
 void *xrealloc(void *p, size_t size);
 char *xstrdup(const char *s);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A growing run of bytes with a cap that is named where it is made. Appending past the cap gives
+ * A growing run of bytes with a cap, which is given when it is made. Appending past the cap gives
  * -E2BIG and leaves the buf as it was. Bytes are consumed from the front without moving the rest
  * each time. data is followed by a NUL that is not counted in len.
  */
@@ -24,7 +24,7 @@ void buf_init(struct buf *b, size_t cap);
 void buf_done(struct buf *b); /* may be used again afterwards */
 must_check int buf_append(struct buf *b, const void *data, size_t len);
 must_check int buf_append_str(struct buf *b, const char *s);
-/* All of a file that may be long: /proc/self/mountinfo, dpkg's status. */
+/* Appends a whole file, which may be long: /proc/self/mountinfo, dpkg's status. */
 must_check int buf_append_file(struct buf *b, const char *path);
 must_check int buf_printf(struct buf *b, const char *fmt, ...) printf_like(2, 3);
 /* Room for up to len more bytes, to be filled by the caller and then counted by buf_commit(). */

@@ -6,7 +6,8 @@
 
 #include <stdint.h>
 
-/* What an exec can give at most. Needs CAP_SETPCAP. */
+/* Sets the bounding set: the most that an exec can give. Needs CAP_SETPCAP. */
 must_check int capabilities_bound(uint64_t caps);
-/* What it has: of caps, as far as it has them. The ambient set becomes empty. */
+/* Keeps only those of caps that the thread has, and drops the rest. The ambient set becomes
+ * empty. */
 must_check int capabilities_keep(uint64_t caps, uint64_t inheritable);

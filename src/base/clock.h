@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* A steady clock for deadlines (it counts sleep too, and no date change moves it), the wall for
- * records, and what this thread has worked. */
+/* Three clocks: a steady one for deadlines (it counts suspend too, and setting the date does not
+ * move it), the wall clock for records, and the CPU time of this thread. */
 #include <stdint.h>
 
 uint64_t clock_steady_us(void); /* CLOCK_BOOTTIME */

@@ -39,10 +39,10 @@ enum err_code {
 	ERR_GUEST,              /* 502 the agent broke the protocol or died */
 	ERR_INTERNAL,           /* 500 */
 	ERR_QUOTA,              /* 429 a quota of the project or key is used up; with figures */
-	ERR_BUDGET,             /* 402 its budget of this month is; with figures */
-	ERR_SOURCE,             /* 422 what a sandbox was to be filled with could not be had */
-	ERR_FILE_CHANGED,       /* 409 it is not the file that was meant */
-	ERR_HOST_DISK_FULL,     /* 507 the host's: nothing new begins, what runs goes on */
+	ERR_BUDGET,             /* 402 its budget of this month is used up; with figures */
+	ERR_SOURCE,             /* 422 a sandbox's source could not be fetched */
+	ERR_FILE_CHANGED,       /* 409 the file is not the one that the client meant */
+	ERR_HOST_DISK_FULL,     /* 507 the host's disk: nothing new starts, running work goes on */
 	ERR_CODE_COUNT,
 };
 

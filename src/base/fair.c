@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Credit grows only when a share comes to the front of the ring without any, a quantum by weight,
- * and it goes to the back with that. So a share that leaves and comes again has no more than one
- * that stays. It comes in at the front while it has credit left, at the back when it has none.
+ * A share gets new credit, a quantum by its weight, only when it reaches the front of the ring with
+ * none left; then it goes to the back. So a share gains nothing by leaving and coming back. A share
+ * that comes back enters at the front if it has credit left, else at the back.
  *
- * A share that has the ring for itself starts with a fresh quantum: what it used while nobody else
- * wanted anything is not held against it. Debt is bounded, so that one item which cost very much
- * does not shut its share out for long.
+ * A share that is alone in the ring starts with a fresh quantum: what it used while nobody else
+ * waited is not held against it. Debt is bounded, so one very costly item does not shut its share
+ * out for long.
  */
 #include "base/fair.h"
 
@@ -71,7 +71,7 @@ void fair_push(struct fair_queue *q, struct fair_share *s, struct list *item)
 		go_to_back(q, s);
 }
 
-/* The first in the ring has none left, or nothing waits for it. */
+/* For the first share in the ring, when it has no credit left or no items. */
 static void pass_on(struct fair_queue *q, struct fair_share *s)
 {
 	if (list_empty(&s->items)) {

@@ -74,7 +74,7 @@ void fair_room_give(struct fair_room *room, const char *owner, size_t n)
 	if (n == 0)
 		return;
 	if (!part || part->used < n || room->used < n)
-		abort(); /* whoever gives has taken it before */
+		abort(); /* nobody gives back more than it took */
 	part->used -= n;
 	room->used -= n;
 	if (part->used == 0)

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Room that several owners share: places in a table, or bytes of memory. All have a bound together;
- * beyond that each owner still gets a little, so that nobody is kept out by what others hold.
+ * Room that several owners share: places in a table, or bytes of memory. They have one common
+ * bound. Beyond it each owner still gets a little, so that no owner is kept out by what the others
+ * hold.
  *
  * What holds:
- * - Whoever holds no more than `always` after it has taken gets it, whatever the others hold.
- * - Nobody gets more than that once `most` is taken.
- * - So all hold at most `most`, and `always` for each owner beside it.
+ * - An owner can always take until it holds `always`, whatever the others hold.
+ * - Once `most` is taken in all, no owner gets beyond `always`.
+ * - So all owners together hold at most `most`, plus `always` for each of them.
  *
- * No clock; memory for each owner that holds something, and for no other.
+ * It has no clock, and memory only for owners that hold something.
  */
 #include "base/auto.h"
 
@@ -26,7 +27,7 @@ struct fair_room {
 void fair_room_done(struct fair_room *room); /* what is held is forgotten */
 /* How much an owner could take now. */
 size_t fair_room_left(const struct fair_room *room, const char *owner);
-/* False: there is not so much, and nothing is taken. */
+/* False if there is not enough room; then nothing is taken. */
 must_check bool fair_room_take(struct fair_room *room, const char *owner, size_t n);
-/* What was taken, or a part of it. */
+/* Gives back what was taken, or a part of it. */
 void fair_room_give(struct fair_room *room, const char *owner, size_t n);

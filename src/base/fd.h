@@ -24,8 +24,8 @@ must_check int fd_replace_file(int dir_fd, const char *path, const void *data, s
 #define FD_PASS_MAX 24
 /*
  * One datagram or stretch of bytes with fds. fd_send() keeps the fds open here. fd_recv() sets
- * *n_fds to what came, all O_CLOEXEC, and gives the length, 0 at the end, -EPROTO when the message
- * or its fds were cut.
+ * *n_fds to what came, all O_CLOEXEC, and returns the length, 0 at the end, or -EPROTO when the
+ * message or its fds were truncated.
  */
 must_check ssize_t fd_send(int sock, const void *data, size_t len, const int *fds, size_t n_fds);
 must_check ssize_t fd_recv(int sock, void *data, size_t len, int *fds, size_t *n_fds);

@@ -2,9 +2,9 @@
 #pragma once
 /*
  * A log line is an event and its facts: log_info("sandbox.ready", "id=%s ready_us=%" PRIu64, id,
- * us). On a terminal it is text; elsewhere one JSON object a line, to stderr. Foreign text goes in
- * ticks ('%s'); control bytes are escaped here whatever they are, so that no guest or client can
- * forge a line. Secrets never.
+ * us). On a terminal it is text; elsewhere one JSON object a line, to stderr. Untrusted text goes
+ * in single quotes ('%s'). All control bytes are escaped here, so that no guest or client can forge
+ * a line. Never log a secret.
  */
 #include "base/auto.h"
 

@@ -82,7 +82,8 @@ int utf8_char(const char *data, size_t len)
 	return need;
 }
 
-/* How many bytes of whole words are ASCII: most of all text is, and it is read fast like that. */
+/* How many bytes at the beginning are ASCII, counted in whole words. Most text is ASCII, and this
+ * is fast. */
 static size_t skip_ascii(const char *data, size_t len)
 {
 	size_t at = 0;

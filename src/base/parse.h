@@ -18,9 +18,9 @@ must_check int parse_hex(const char *text, size_t len,
 int utf8_char(const char *data, size_t len);
 bool utf8_is_valid(const char *data, size_t len);
 /*
- * How much of data is whole and valid from its beginning. *ret_cut tells whether what follows may
- * be the beginning of a character that the next chunk completes (up to 3 bytes), rather than an
- * invalid byte.
+ * The length of the valid, complete text at the beginning of data. *ret_cut tells whether what
+ * follows may be the beginning of a character that the next chunk completes (up to 3 bytes), rather
+ * than an invalid byte.
  */
 size_t utf8_valid_prefix(const char *data, size_t len, bool *ret_cut);
 

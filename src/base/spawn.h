@@ -4,6 +4,6 @@
  * word from outside. */
 #include "base/err.h"
 
-/* Waits. 0 if it exited with 0; else err says the program, how it ended, and the last line it wrote
- * to stderr. */
+/* Waits. 0 if it exited with 0; else err names the program, how it ended, and the last line that it
+ * wrote to stderr. */
 must_check int spawn_run(const char *const argv[], struct err *err);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* Units of sizes and times, each said once. All are unsigned: 64 bits hold every product in use. */
+/* Units of size and time, each defined once. All are unsigned: 64 bits hold every product in
+ * use. */
 #include <stdint.h>
 
 #define KIB UINT64_C(1024)

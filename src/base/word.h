@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* Eight bytes of text at a time. What is asked of a word is true of at least one of its bytes. */
+/* Eight bytes of text at a time. Each test is true if it holds for at least one byte of the
+ * word. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Sources are heap objects; a removed one is marked dead, taken out of epoll at once, and freed at
- * the end of the turn, so that an event already fetched for it finds a live object that says no.
- * Timers are a binary heap that knows each timer's place, so set and cancel are O(log n).
+ * Sources are heap objects. A removed source is marked dead, taken out of epoll at once, and freed
+ * at the end of the turn, because the turn may already have fetched an event for it. Timers are in
+ * a binary heap and know their place in it, so set and cancel are O(log n).
  *
- * How long a turn takes is measured in CPU time, so that a busy host blames nobody. That clock is a
- * system call (about a microsecond), and the steady one is not: so it is read only where the steady
- * one says that a millisecond has gone by, of a callback or of turns together. What it says is then
- * too much by less than a millisecond, that of the short turns since it was last read.
+ * The length of a turn is measured in CPU time, so that a busy host does not make turns look long.
+ * Reading that clock is a system call (about a microsecond); reading the steady clock is not. So
+ * the CPU clock is read only when, by the steady clock, a callback or several short turns together
+ * took a millisecond. The result may include those short turns, and so is too high by less than a
+ * millisecond.
  *
- * Shares: what is ready is put in line, and served in the order of a fair queue until the turn's
- * time is over; the rest keeps its place. An event that has waited may be old news by then:
- * callbacks read without blocking and find nothing.
+ * Shares: ready sources are queued, and a fair queue serves them until the turn's time is over; the
+ * rest keep their places. An event may be out of date when it is served: the callback then reads
+ * without blocking and finds nothing.
  */
 #include "loop/loop.h"
 
@@ -29,11 +30,11 @@
 #include <sys/wait.h>
 
 #define EVENTS_A_TURN 512
-#define SHARES_US     300 /* of a turn, for sources of shares; then what has come is looked for */
-#define QUANTUM_US    250 /* for a share of the usual weight before it is another's turn */
+#define SHARES_US     300 /* of a turn for sources of shares; then new events are fetched */
+#define QUANTUM_US    250 /* for a share of the usual weight, before another's turn */
 #define SLOW_TURN_US  10000
 #define SLICE_US      2000 /* of a turn, for jobs */
-#define READ_CPU_US   1000 /* of steady time after which the CPU's clock is looked at */
+#define READ_CPU_US   1000 /* of steady time, after which the CPU clock is read */
 
 const uint64_t loop_bounds_us[LOOP_BOUNDS] = {
 	1000, 5000, 10000, 20000, LOOP_LONG_TURN_US, 100000, 500000, 2000000,
@@ -51,7 +52,7 @@ struct loop_io {
 	struct fair_share *share; /* NULL = the owner's own */
 	struct list ready;        /* in the share, this turn */
 	uint32_t ready_events;
-	struct list again; /* in the loop: to be called without an event */
+	struct list again; /* in the loop's list of sources to call without an event */
 };
 
 struct loop_timer {
@@ -441,8 +442,7 @@ bool loop_has_time(const struct loop *loop)
 	return clock_steady_us() < loop->slice_end_us;
 }
 
-/* Each that is under way once, or as many as there is time for; the next turn begins behind them.
- */
+/* Runs each active job once, or as many as there is time for; the next turn goes on behind them. */
 static void run_jobs(struct loop *loop)
 {
 	struct loop_job *last =
@@ -490,7 +490,7 @@ void loop_note(struct loop *loop, const char *about)
 	loop->about = about;
 }
 
-/* From src/ on: the names come from the compiler's command line. */
+/* The part from src/ on; the compiler sees longer paths. */
 static const char *short_name(const char *name)
 {
 	const char *at = name ? strstr(name, "src/") : NULL;
@@ -507,7 +507,7 @@ static void tell_long_turn(const struct loop *loop, uint64_t us, uint64_t cpu_us
 	         loop->worst_about ? loop->worst_about : "");
 }
 
-/* The CPU time of a turn that took us by the steady clock; 0: less than a millisecond. */
+/* The CPU time of a turn that took `us` by the steady clock; 0 if less than a millisecond. */
 static uint64_t read_cpu(struct loop *loop, uint64_t us)
 {
 	uint64_t before = loop->turn_cpu_us;
@@ -553,7 +553,8 @@ static void call_io(struct loop *loop, struct loop_io *io, uint32_t events)
 	lap(loop, io->name);
 }
 
-/* Puts it in the line of its share. One that waits there since an earlier turn keeps its place. */
+/* Appends it to its share's queue. A source that still waits there from an earlier turn keeps its
+ * place. */
 static void push_ready(struct loop *loop, struct loop_io *io, uint32_t events)
 {
 	io->ready_events = events;
@@ -561,7 +562,7 @@ static void push_ready(struct loop *loop, struct loop_io *io, uint32_t events)
 		fair_push(&loop->shares, io->share ? io->share : &loop->own, &io->ready);
 }
 
-/* Calls the owner's own at once. */
+/* Queues events of shares, and calls the owner's own sources at once. */
 static void sort_events(struct loop *loop, const struct epoll_event *events, int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -602,7 +603,7 @@ int loop_run(struct loop *loop)
 	struct epoll_event events[EVENTS_A_TURN];
 
 	loop->is_stopping = false;
-	loop->turn_cpu_us = loop->lap_cpu_us = clock_cpu_us(); /* what came before is no turn's */
+	loop->turn_cpu_us = loop->lap_cpu_us = clock_cpu_us(); /* earlier time is no turn's */
 	while (!loop->is_stopping) {
 		int n = epoll_wait(loop->epoll_fd, events, EVENTS_A_TURN, wait_ms(loop));
 
@@ -626,7 +627,7 @@ static void child_on_io(struct loop *loop, uint32_t events, void *arg)
 	loop_child_fn fn = c->fn;
 	void *fn_arg = c->arg;
 	siginfo_t info = {0};
-	int status = 0x7f00; /* not ours to wait for: the end is known, how it ended is not */
+	int status = 0x7f00; /* not our child: it has ended, but we cannot know how */
 
 	(void)events;
 	if (waitid(P_PIDFD, (id_t)c->pidfd, &info, WEXITED) == 0) {
@@ -685,7 +686,7 @@ void loop_child_remove(struct loop_child *c)
 {
 	if (!c)
 		return;
-	assert(c->pidfd >= 0); /* else it was removed before, or has told its end */
+	assert(c->pidfd >= 0); /* else it was removed, or its end was already reported */
 	loop_io_removep(&c->io);
 	(void)close(c->pidfd);
 	c->pidfd = -1;

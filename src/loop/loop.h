@@ -8,13 +8,13 @@
  *	a slice of the jobs --> deferred calls --> wait
  *
  * Inside callbacks loop_now_us() is the one "now" of this turn. A callback may remove any source,
- * its own too; what it frees, it frees through loop_defer(), because the same turn may still hold
- * an event for it (a removed source is not called again even in the same turn). No callback may
+ * also its own; a removed source is not called again, even in the same turn. It must free objects
+ * through loop_defer(), because the same turn may still hold an event for them. No callback may
  * block.
  *
- * Everybody waits for the longest callback. So none may work for long either: what walks over many
- * things is a job. The CPU time of turns is measured, and each callback is known by the file and
- * name that it was given with.
+ * All others wait for the longest callback, so none may work for long either: work over many items
+ * is done as a job. The loop measures the CPU time of turns, and knows each callback by its name
+ * and the file that registered it.
  */
 #include "base/err.h"
 #include "base/fair.h"
@@ -35,8 +35,8 @@ struct loop_timer; /* a one-shot timer */
 struct loop_child; /* a watched process */
 struct loop_job;   /* a long one, in slices */
 
-/* Where a callback comes from. Each function below that takes one has a macro of its name, which
- * adds this. */
+/* Where a callback comes from. Each function below that takes a callback has a macro that adds
+ * this. */
 #define LOOP_NAME(fn) __FILE__ ":" #fn
 
 must_check int loop_new(struct loop **ret, struct err *err);
@@ -59,11 +59,12 @@ extern const uint64_t loop_bounds_us[LOOP_BOUNDS];
 struct loop_stats loop_stats(const struct loop *loop);
 /* Logs each turn over LOOP_LONG_TURN_US, with the callback that took most of it. */
 void loop_tell_long_turns(struct loop *loop);
-/* What the running callback is about, such as a route, for that line. The text lives forever. */
+/* Notes what the running callback works on, such as a route, for that log line. The text must live
+ * forever. */
 void loop_note(struct loop *loop, const char *about);
 
-/* Watches fd, which stays the caller's: remove the source before closing it. Aborts only on no
- * memory; epoll errors come back. */
+/* Watches fd. The caller still owns it, and removes the source before closing it. Returns epoll's
+ * errors; aborts only when memory runs out. */
 must_check int loop_io_add_named(struct loop *loop, int fd, uint32_t events, loop_io_fn fn,
                                  void *arg, struct loop_io **ret, const char *name);
 #define loop_io_add(loop, fd, events, fn, arg, ret)                                                \
@@ -73,15 +74,15 @@ void loop_io_remove(struct loop_io *io);               /* NULL is fine */
 void loop_io_removep(struct loop_io **io);             /* the same, and sets NULL */
 
 /*
- * Whose work a source is: NULL, as at first, is the loop's owner's own, which comes first each
- * turn. The others have the first part of a turn between them by what their callbacks take
- * (base/fair.h); what is ready and gets no time waits for the next turn. So a share
- * with many busy sources delays another's single one by a little, and has all while it is alone.
- * The share is borrowed, and outlives the source. A callback may change it: then its time is
- * charged to the new one.
+ * Sets which share pays for a source's callbacks. NULL, the default, is the loop's owner: its
+ * sources are called first in each turn. The other shares divide the first part of a turn by the
+ * time that their callbacks take (base/fair.h); ready sources that get no time wait for the next
+ * turn. So a share with many busy sources delays another share's single source only a little, and
+ * gets all the time while it is alone. The share is borrowed and must outlive the source. If a
+ * callback changes it, the callback's time is charged to the new share.
  */
 void loop_io_set_share(struct loop_io *io, struct fair_share *share);
-/* Calls it in the next turn also when nothing has come, then with no events. */
+/* Calls it in the next turn, with no events if there are none. */
 void loop_io_again(struct loop_io *io);
 
 /* One-shot. The handle is the caller's until loop_timer_free(); it may be set again, also from
@@ -111,8 +112,8 @@ struct loop_job *loop_job_new_named(struct loop *loop, loop_job_fn fn, void *arg
 void loop_job_start(struct loop_job *job); /* one that is under way goes on */
 bool loop_job_is_running(const struct loop_job *job);
 void loop_job_free(struct loop_job *job); /* NULL is fine */
-/* For one more piece of work in this turn. Other callbacks than jobs may ask, too, and leave what
- * is not pressing to a job. */
+/* Whether this turn has time for one more piece of work. Callbacks that are not jobs may ask too,
+ * and leave work that is not urgent to a job. */
 bool loop_has_time(const struct loop *loop);
 
 /* Watches a process by its pidfd, which the loop then owns; fn is called once, after the child was
@@ -121,8 +122,8 @@ must_check int loop_child_add_named(struct loop *loop, int pidfd, loop_child_fn 
                                     struct loop_child **ret, const char *name);
 #define loop_child_add(loop, pidfd, fn, arg, ret)                                                  \
 	loop_child_add_named(loop, pidfd, fn, arg, ret, LOOP_NAME(fn))
-/* The same for one that we have just made and that must not live unwatched: when it cannot be
- * watched, it is killed and reaped, and its pidfd closed. */
+/* The same for a child that was just made and must not run unwatched: if it cannot be watched, it
+ * is killed and reaped, and its pidfd is closed. */
 must_check int loop_child_take_named(struct loop *loop, int pidfd, loop_child_fn fn, void *arg,
                                      struct loop_child **ret, const char *name);
 #define loop_child_take(loop, pidfd, fn, arg, ret)                                                 \

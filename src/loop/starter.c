@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#define ANSWER_MS 20000 /* it takes less than one; a loaded host more */
+#define ANSWER_MS 20000 /* normally less than 1 ms; more on a loaded host */
 
 struct starter {
 	int fd;
@@ -147,7 +147,7 @@ int starter_new(struct loop *loop, const struct starter_spec *spec, struct start
 	return 0;
 }
 
-/* It is a child of ours that holds nothing: it is reaped here, whatever it was doing. */
+/* The starter holds nothing that could be lost, so it is killed and reaped here at any moment. */
 void starter_free(struct starter *s)
 {
 	if (!s)
@@ -174,7 +174,7 @@ static int await_answer(int fd)
 	return r < 0 ? -errno : r == 0 ? -ETIMEDOUT : 0;
 }
 
-/* One that is late is ended: its answer would be taken for the next one's. */
+/* A late starter is killed: its answer would be taken for the answer to the next request. */
 static int receive(struct starter *s, struct reply *reply, int *ret_pidfd)
 {
 	int fds[FD_PASS_MAX], r = await_answer(s->fd);

@@ -54,7 +54,8 @@ static struct job *await_job(struct work *w)
 	return job;
 }
 
-/* Without it nobody would look at what is done. EAGAIN: the counter is full, so the loop is awake.
+/* Tells the loop that a job is done. EAGAIN means that the counter is full, so the loop is awake
+ * anyway.
  */
 static void wake_loop(const struct work *w)
 {
@@ -77,7 +78,7 @@ static void *run_thread(void *arg)
 	return NULL;
 }
 
-/* All signals are the loop's thread's. */
+/* The loop's thread handles all signals; this one blocks them. */
 static int start_thread(struct work *w)
 {
 	pthread_attr_t attr;
@@ -87,7 +88,7 @@ static int start_thread(struct work *w)
 	if (r != 0)
 		return -r;
 	(void)sigfillset(&all);
-	(void)sigdelset(&all, SIGSYS); /* a call of its own that is refused: blocked, it kills */
+	(void)sigdelset(&all, SIGSYS); /* seccomp sends it: blocked, it would kill us */
 	(void)pthread_attr_setstacksize(&attr, STACK_SIZE);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
 	r = pthread_create(&w->thread, &attr, run_thread, w);

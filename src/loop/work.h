@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * One thread for calls that wait for the disk, so that the loop does not. Jobs run one behind the
- * other, in the order in which they came; what became of each is told on the loop's thread.
+ * One thread for calls that wait for the disk, so that the loop need not. Jobs run one after the
+ * other, in the order in which they came; the result of each is reported on the loop's thread.
  *
- * The thread is made before its process gives up the right to make one (daemon/confine/confine.h),
- * and learns of its loop later. A job may touch nothing but what its arg leads to.
+ * The thread is made before its process gives up the right to make threads
+ * (daemon/confine/confine.h), and gets its loop later. A job may touch only what its arg points to.
  */
 #include "loop/loop.h"
 
@@ -19,6 +19,5 @@ must_check int work_new(struct work **ret);
 must_check int work_attach(struct work *w, struct loop *loop);
 /* done is called from the loop, never from inside this call. */
 void work_do(struct work *w, work_fn run, work_done_fn done, void *arg);
-/* Waits for the job that is under way; those behind it are not run, and nobody is told. NULL is
- * fine. */
+/* Waits for the running job. Jobs behind it are dropped without a report. NULL is fine. */
 void work_free(struct work *w);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which of the images in an archive is meant: by name, then by what this machine can run. */
+/* Chooses one of the images in an archive: by name, then by what this machine can run. */
 #include "oci/oci.h"
 
 #include <stdarg.h>
@@ -102,7 +102,8 @@ static bool has_ref(const json_t *descriptor, const char *ref, struct offers *re
 	return !ref || !*ref || (*tag && is_named(tag, ref)) || (*name && is_named(name, ref));
 }
 
-/* What has no platform is told apart by its config. Signatures and the like have "unknown". */
+/* An image without a platform is judged later, by its config. Signatures and the like have
+ * "unknown". */
 static bool runs_here(const json_t *descriptor, const char *arch, struct offers *archs)
 {
 	const json_t *platform = json_object_get(descriptor, "platform");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One image: its layers, and how it is to be used. */
+/* Reads one image: its layers and its defaults (environment, user, command). */
 #include "oci/oci.h"
 
 #include <string.h>
@@ -148,7 +148,8 @@ static int read_words(const json_t *config, const char *from, const char *to, js
 	return 0;
 }
 
-/* "USER[:GROUP]"; nobody is named: root, as everywhere. The group is the user's own. */
+/* "USER[:GROUP]". If no user is named it is root, as in other runtimes. The group is the user's
+ * own. */
 static void read_user(const json_t *config, json_t *defaults)
 {
 	const char *user = oci_text(config, "User");

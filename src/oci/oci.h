@@ -7,9 +7,9 @@
  *	index.json --> (index -->) manifest --> config, layers     each named by digest and size
  *	manifest.json ----------------------> config, layers     each named by its path
  *
- * All of it is hostile. What is not understood is refused by name: a type that we do not know could
- * mean that the image is not what we would make of it. Names of digests are checked for their form
- * here; that a blob has the digest is for who reads it.
+ * All of it is untrusted. A type that we do not know is refused by name: with it the image could be
+ * something else than what we would make of it. Only the form of digests is checked here; whoever
+ * reads a blob checks that it has its digest.
  */
 #include "base/digest.h"
 #include "base/json/json.h"
@@ -20,19 +20,19 @@
 #define OCI_LABEL       "dev.cloche.template"
 
 struct oci_blob {
-	bool is_index; /* else what the place it stands in says: manifest, config or layer */
+	bool is_index; /* else it is what its place says: manifest, config or layer */
 	struct digest digest;
 	uint64_t bytes;
 };
 
 struct oci_wish {
 	const char *arch; /* as Go names it: "amd64", "arm64" */
-	const char *ref;  /* which of several images; NULL or "" = there must be one */
+	const char *ref;  /* which of several images; NULL or "": there must be only one */
 };
 /* This machine's architecture in those words. */
 const char *oci_arch(void);
 
-/* The image of an index that is wished for, or a further index. */
+/* The wanted image of an index, or a further index. */
 must_check int oci_choose(const json_t *index, const struct oci_wish *wish, struct oci_blob *ret,
                           struct err *err);
 
@@ -44,7 +44,7 @@ struct oci_manifest {
 must_check int oci_read_manifest(const json_t *manifest, struct oci_manifest *ret, struct err *err);
 void oci_manifest_done(struct oci_manifest *m);
 
-/* Of `docker save`. Paths are the archive's: to be resolved beneath it. */
+/* The manifest.json of `docker save`. Its paths must be resolved beneath the archive. */
 struct oci_saved {
 	const char *config; /* borrowed from the JSON, as the others */
 	const char **layers;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The documents, as they are in docs/: pages of plain HTML that tools/build-docs has made, and
- * beside each its Markdown. They have no script and ask for nothing but their style. The notices of
- * licences are one more, a plain text.
+ * The documents of docs/: plain HTML pages made by tools/build-docs, each also as Markdown. They
+ * have no script and load nothing but their style sheet. The licence notices are served here too,
+ * as plain text.
  */
 #include "pages/pages.h"
 

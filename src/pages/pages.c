@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Every page of the dashboard is one document, which looks at its own path (web/src/routes.ts);
- * all else that it needs has its content's hash in the name, and may be kept for ever.
+ * All pages of the dashboard are one document, which looks at its own path (web/src/routes.ts). All
+ * other files have the hash of their content in the name, so browsers may cache them for ever.
  *
- * Some paths are those of another product's API as well (/sandboxes, /templates): there a page is
- * for who asks for HTML and brings no key, which is what a browser does and no such client.
+ * Some paths also belong to another product's API (/sandboxes, /templates). There the page goes to
+ * requests that accept HTML and have no key: browsers do that, API clients do not.
  *
- * The policy that goes with the document is the second of two walls around what sandboxes say. The
- * first is that the program never makes markup of a text (web/src/ui/el.ts).
+ * Text from sandboxes is untrusted. The first defence is that the dashboard never makes markup of a
+ * text (web/src/ui/el.ts); the second is the Content-Security-Policy sent here.
  */
 #include "pages/pages.h"
 
@@ -23,7 +23,7 @@
 	"connect-src 'self'; font-src 'self'; frame-ancestors 'none'; base-uri 'none'; "           \
 	"form-action 'self'; require-trusted-types-for 'script'"
 
-/* Below these may be one part more. */
+/* These paths may have one part more. */
 static const char *const parents[] = {"/sandboxes/"};
 static const char *const singles[] = {"/sandboxes", "/templates", "/usage", "/keys",
                                       "/events",    "/host",      "/login"};
@@ -61,7 +61,7 @@ static bool wants_page(const struct http_req *req)
 	       !http_header(req, "X-API-Key");
 }
 
-/* "gzip" as a word of its own, and not with a weight of nothing. */
+/* Looks for "gzip" as a whole word whose weight is not zero. */
 static bool takes_gzip(const struct http_req *req)
 {
 	const char *accept = http_header(req, "Accept-Encoding");
@@ -77,7 +77,7 @@ static bool takes_gzip(const struct http_req *req)
 	return false;
 }
 
-/* For who cannot do it itself. */
+/* For clients that do not accept gzip. */
 static int unpack(const struct page_file *f, unsigned char *to)
 {
 	z_stream z = {.next_in = unconst(f->gzip),

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * Files that came with the program, for browsers: the dashboard, the documents below /docs/, and
- * the notices of those who wrote parts of it, /licences. Everybody may have them; what the
- * dashboard shows is asked for by the API. Each is kept as gzip made it.
+ * the licence notices, /licences. Anybody may read them; the dashboard gets its data from the API.
+ * Each file is stored compressed by gzip.
  */
 #include "http/server.h"
 
@@ -11,7 +11,7 @@ struct page_file {
 	const char *path; /* "/assets/main-1f2e.js"; "/index.html" stands for every page */
 	const char *type;
 	const unsigned char *gzip;
-	size_t gzip_len, len; /* as it is kept, and as it was */
+	size_t gzip_len, len; /* compressed, and unpacked */
 };
 
 /* Made by tools/build-web. */
@@ -36,8 +36,8 @@ const struct page_file *pages_find(const struct page_file *files, size_t n, cons
 /* Answers with the file: 1. */
 must_check int pages_send(struct http_req *req, const struct page_file *f,
                           const struct page_rules *rules, struct err *err);
-/* The same for the document of that path; 0: it is not below /docs. */
+/* The same for the document at that path; 0 if the path is not below /docs. */
 must_check int docs_answer(struct http_req *req, const char *path, struct err *err);
 
-/* As divert() of struct http_app: 1 for a file or page, which it has answered. */
+/* The divert() of struct http_app. Returns 1 if it has answered with a file or page. */
 int pages_divert(struct http_req *req, struct err *err);

@@ -376,7 +376,8 @@ static int set_decimal(const char *text, size_t len, uint64_t *ret)
 	return parse_u64(digits, INT64_MAX, ret);
 }
 
-/* "SECONDS[.FRACTION]". A time before 1970, or none that we know, is no reason to refuse a file. */
+/* "SECONDS[.FRACTION]". A time before 1970 or one that we cannot read is ignored; the file is still
+ * taken. */
 static void set_mtime(struct tar_reader *r, const char *value, size_t len)
 {
 	const char *dot = memchr(value, '.', len);
@@ -499,7 +500,7 @@ static int on_head(struct tar_reader *r, struct err *err)
 	return 0;
 }
 
-/* Takes some of the input in the present state; how much. */
+/* Consumes some input according to the state. Returns how much. */
 static ssize_t step(struct tar_reader *r, const char *data, size_t len, struct err *err)
 {
 	size_t n = 0;

@@ -8,7 +8,8 @@
 
 #define OCTAL_7  07777777ULL     /* most that mode, uid and gid fields hold */
 #define OCTAL_11 077777777777ULL /* size and mtime: 8 GiB */
-/* Records of one extended header: beside them are its block, its padding and the entry's block. */
+/* Most bytes of records in one extended header. Its block, its padding and the entry's block come
+ * on top. */
 #define PAX_MAX (TAR_HEAD_MAX - 3 * TAR_BLOCK)
 
 size_t tar_padding(uint64_t size)

@@ -26,7 +26,8 @@ int beneath_open(int dir_fd, const char *path, int flags)
 	return beneath_resolve(dir_fd, path, flags, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 }
 
-/* Step by step, each from the one before: no path in between is followed twice. */
+/* Makes one directory at a time, each from its parent's fd: no part of the path is resolved
+ * twice. */
 static int make_dirs(int dir_fd, const char *path)
 {
 	auto_fd int dir = beneath_open(dir_fd, ".", O_PATH | O_DIRECTORY);
@@ -54,7 +55,7 @@ int beneath_parent(int dir_fd, const char *path, bool make, const char **ret_nam
 	auto_free char *dir = slash ? xstrndup(path, (size_t)(slash - path)) : xstrdup(".");
 	int fd = beneath_open(dir_fd, dir, O_PATH | O_DIRECTORY);
 
-	/* A path may be longer than the kernel takes at once; its steps are not. */
+	/* A whole path may be longer than the kernel accepts; its single names are not. */
 	if ((fd == -ENOENT || fd == -ENAMETOOLONG) && make)
 		fd = make_dirs(dir_fd, dir);
 	*ret_name = slash ? slash + 1 : path;

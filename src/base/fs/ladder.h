@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A way down a tree and back up by open directories, never by a path: as deep as the tree is, with
- * a bounded number of fds. Below LADDER_FDS rungs a parent is closed on the way down and found
- * again by "..", which must be the directory that it was.
+ * Goes down a directory tree and back up by open directories, never by a path. The tree may be of
+ * any depth; the number of fds is bounded. Deeper than LADDER_FDS, a parent is closed on the way
+ * down and opened again as "..", which must still be the same directory.
  */
 #include "base/auto.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Walks a directory's tree, each directory before and again after what is in it, names in order of
- * bytes. No symbolic link is followed. What vanishes meanwhile is passed over.
+ * Walks a directory tree. Each directory comes before its contents and once more after them; names
+ * are in byte order. No symbolic link is followed. Files that vanish during the walk are skipped.
  */
 #include "base/err.h"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * JSON, both ways. Reading is a strict parser (UTF-8, no duplicate keys, no NUL, a depth limit) to
- * jansson's values, and a table of the fields that a body may have, so that each mistake is
- * reported with the field's name. Writing is a small stream writer into a buf: output is never
- * built as a tree.
+ * JSON, both ways. For reading there is a strict parser (UTF-8, no duplicate keys, no NUL, a depth
+ * limit) that makes jansson's values, and a table of the fields that a body may have, so that each
+ * mistake is reported with the field's name. Writing is a small stream writer into a buf: output is
+ * never built as a tree.
  */
 #include "base/buf.h"
 #include "base/err.h"
@@ -13,14 +13,14 @@
 #include <stdbool.h>
 
 #define JSON_DEPTH_MAX          32
-#define JSON_REQUEST_VALUES_MAX 65536 /* of a client's text: 15 to 40 ms of the loop's time */
+#define JSON_REQUEST_VALUES_MAX 65536 /* in a client's text: 15 to 40 ms of loop time */
 
 #define auto_json __attribute__((cleanup(json_decrefp)))
 
 /* A whole JSON text whose top is an object or an array. On success the caller owns *ret. */
 must_check int json_parse(const char *text, size_t len, json_t **ret, struct err *err);
-/* The same for a text from outside. A value takes up to fifty times its text in memory ("[],[],"),
- * and far more time: so only values_max are read, and then it is too large. */
+/* The same for a text from outside. A value may take fifty times the memory of its text ("[],[],"),
+ * and much time. So a text with more than values_max values is refused as too large. */
 must_check int json_parse_up_to(const char *text, size_t len, size_t values_max, json_t **ret,
                                 struct err *err);
 

@@ -27,7 +27,7 @@ static void put(struct json_writer *w, const char *data, size_t len)
 		w->error = buf_append(w->out, data, len);
 }
 
-/* A character as it is, or one invalid byte as U+FFFD, into ret; gives the bytes taken. */
+/* Copies one character to ret, or U+FFFD for one invalid byte. Returns the bytes taken. */
 static size_t take_foreign(const char *data, size_t len, char *ret, size_t *ret_len)
 {
 	int n = utf8_char(data, len);
@@ -37,7 +37,7 @@ static size_t take_foreign(const char *data, size_t len, char *ret, size_t *ret_
 	return n > 0 ? (size_t)n : 1;
 }
 
-/* The length of what stands for c in a text; into ret. */
+/* Writes the escape of c into ret, and returns its length. */
 static size_t escape(unsigned char c, char ret[ESCAPE_MAX])
 {
 	static const char hex[] = "0123456789abcdef";
@@ -56,11 +56,11 @@ static size_t escape(unsigned char c, char ret[ESCAPE_MAX])
 	return 6;
 }
 
-/* What goes as it is. */
+/* Bytes that need no escape. */
 static const bool is_plain[256] = {
 	[' ' ... '!'] = true, ['#' ... '['] = true, [']' ... '~'] = true};
 
-/* Copies from data what goes as it is; gives its length. */
+/* Copies the bytes that need no escape from the beginning of data. Returns their number. */
 static size_t take_plain(const char *data, size_t len, char *ret)
 {
 	size_t n = 0;
@@ -78,7 +78,7 @@ static size_t take_plain(const char *data, size_t len, char *ret)
 	return n;
 }
 
-/* It is gathered, since most runs of one kind are short: a line, or what is between two quotes. */
+/* Gathers the output in a small buffer first, since most runs without an escape are short. */
 static void put_text(struct json_writer *w, const char *data, size_t len)
 {
 	char gathered[4096];
@@ -188,7 +188,7 @@ static void put_formatted(struct json_writer *w, const char *name, const char *t
 	put(w, text, (size_t)len);
 }
 
-/* Its digits up to end; gives where they begin. */
+/* Writes the digits so that they stop at end. Returns where they begin. */
 static char *format_u64(uint64_t value, char *end)
 {
 	do
@@ -282,7 +282,7 @@ static void put_items(struct json_writer *w, const json_t *array)
 	put(w, json_array_size(array) == 0 ? "[]" : "]", json_array_size(array) == 0 ? 2 : 1);
 }
 
-/* Reals, which jansson knows to write, and words. */
+/* Reals, which jansson formats, and true, false and null. */
 static void put_scalar(struct json_writer *w, const json_t *value)
 {
 	char text[64];
@@ -290,8 +290,8 @@ static void put_scalar(struct json_writer *w, const json_t *value)
 	put(w, text, json_dumpb(value, text, sizeof(text), JSON_ENCODE_ANY));
 }
 
-/* Not by json_dumps(), which takes ten times as long. It may be as deep as what was parsed, and
- * lie inside something: so the writer's levels are not used. */
+/* json_dumps() would take ten times as long. The writer's own levels are not used: the tree may be
+ * as deep as the parser allows, and the writer may already be inside something. */
 static void put_tree(struct json_writer *w, const json_t *value)
 {
 	if (json_is_object(value))
@@ -312,7 +312,7 @@ void json_put_value(struct json_writer *w, const char *name, const json_t *value
 	put_tree(w, value);
 }
 
-/* A budget's figures are money: texts, so that no client makes floats of them. */
+/* A budget's figures are money. They are strings, so that no client makes floats of them. */
 static void put_quota(struct json_writer *w, const struct err *err)
 {
 	json_open_object(w, "quota");

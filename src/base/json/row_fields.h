@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A struct as the JSON of its row in the store, by a table: each field is written and read by one
- * row of it. What an older row lacks leaves its member as it was.
+ * Reads and writes a struct as the JSON of its row in the store. A table has one entry for each
+ * field. A field that an older row lacks leaves its member unchanged.
  */
 #include "base/json/json.h"
 
@@ -32,8 +32,8 @@ struct row_field {
 
 void row_fields_put(const struct row_field *fields, size_t n, const void *from,
                     struct json_writer *w);
-/* others: fields of the same object that are no member. Into a struct that has nothing owned yet;
- * on failure it owns nothing more. */
+/* others: fields of the same object that are not members of the struct. The struct must own nothing
+ * yet; after a failure it owns nothing either. */
 must_check int row_fields_read(const struct row_field *fields, size_t n,
                                const struct json_field *others, size_t n_others,
                                const json_t *object, void *ret);

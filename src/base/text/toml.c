@@ -182,7 +182,7 @@ static int read_long_string(struct parser *p, char **ret)
 	if (r == 0)
 		*ret = xstrndup(buf_str(&text), text.len);
 	else
-		p->line = line; /* where it begins is the one to look at */
+		p->line = line; /* report the line where it begins */
 	buf_done(&text);
 	return r;
 }
@@ -347,7 +347,7 @@ static int read_entry(struct parser *p, toml_fn fn, void *arg)
 	entry.n_items = v.n_items;
 	r = fn(&entry, arg, p->err);
 	if (r < 0)
-		p->line = line; /* the key's line is the one to look at */
+		p->line = line; /* report the key's line */
 	return r;
 }
 

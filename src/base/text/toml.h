@@ -4,8 +4,7 @@
  * The part of TOML that settings, recipes and evals need: [sections] (also [with.dots]), key =
  * value (keys may be quoted), strings ("basic" with \\ \" \n \t, 'literal', and both in three
  * quotes over several lines), bare numbers and booleans, arrays of strings over one or more lines,
- * and comments. All that is read here is TOML; what TOML has beyond it is refused with file and
- * line.
+ * and comments. Everything else of TOML is refused with file and line.
  */
 #include "base/err.h"
 
