@@ -7,7 +7,7 @@ import { generateText, tool } from "ai";
 import { Sandbox } from "cloche";
 import { z } from "zod";
 
-const sandbox = new Sandbox();
+const sandbox = new Sandbox({ idleTimeoutMs: 30 * 60_000 }); // it ends by itself where nobody closes it
 await sandbox.open();
 
 const { text } = await generateText({

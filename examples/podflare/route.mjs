@@ -7,7 +7,7 @@ import { streamText } from "ai";
 import { Sandbox } from "cloche";
 import { clocheRunCode } from "cloche/ai-sdk";
 
-const sandbox = new Sandbox();
+const sandbox = new Sandbox({ idleTimeoutMs: 30 * 60_000 }); // it ends by itself where nobody closes it
 await sandbox.open();
 
 export async function POST(req) {

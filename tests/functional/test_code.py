@@ -74,7 +74,7 @@ def test_output_comes_while_the_code_runs(sandbox):
             sandbox.files.write("go", b"")
 
     r = sandbox.run_code(code, on_stdout=on_stdout, on_result=results.append, timeout=30 * PATIENCE)
-    assert b"".join(parts) == b"one\ntwo\n"
+    assert "".join(parts) == "one\ntwo\n"
     assert (r.status, r.text, results[0].text) == ("ok", "3", "3")
 
 
@@ -109,7 +109,7 @@ def test_a_child_process_is_heard_before_the_end(sandbox):
 def test_much_output_comes_whole_in_a_stream_and_by_its_end_in_a_result(sandbox):
     code = "import sys\nfor i in range(10000): sys.stdout.write('%06d' % i + 'x' * 993 + '\\n')\n'done'"
     got = []
-    r = sandbox.run_code(code, on_stdout=got.append)
+    r = sandbox.run_code(code, on_stdout=got.append, text=False)
     data = b"".join(got)
     assert (len(data), r.text) == (10_000_000, "'done'")
     assert all(line.startswith(b"%06d" % i) for i, line in enumerate(data.splitlines()))

@@ -92,7 +92,7 @@ def test_callbacks_may_be_coroutines(each):
 
         async with AsyncSandbox(client=client) as sandbox:
             result = await sandbox.run_code("print('out')\n6 * 7", on_stdout=take, on_result=take)
-            assert seen[0] == b"out\n" and seen[1].text == "42"
+            assert seen[0] == "out\n" and seen[1].text == "42"
             assert (result.stdout, result.stdout_truncated, result.stderr) == ("out\n", False, "")
             assert (await sandbox.run("echo out", on_stdout=take)).stdout == "out\n"
             events = [e async for e in sandbox.run_code_stream("print('ü'); 1/0")]

@@ -14,7 +14,7 @@ AsyncExec, with the same methods to await. The sync ones may be shared between t
 
 from . import errors
 from ._fields import SandboxFields
-from ._protocol import Entry, Event, ExecInfo, ExecResult, SandboxInfo
+from ._protocol import Entry, Event, ExecInfo, ExecResult, SandboxInfo, Snapshot
 from ._tar import open_tar
 from .aio._stream import AsyncStream
 from .aio.contexts import AsyncContexts
@@ -56,6 +56,7 @@ __all__ = [
     "SandboxFields",
     "SandboxInfo",
     "SandboxPath",
+    "Snapshot",
     "Stream",
     "errors",
     "open_tar",

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import Any, Dict, Mapping, Optional, Sequence, TypedDict, Union
+
+from ._protocol import Snapshot, id_of
 
 
 class SandboxFields(TypedDict, total=False):
@@ -13,10 +16,10 @@ class SandboxFields(TypedDict, total=False):
     """Unique in the project while it lives."""
     template: Optional[str]
     """What its files are at first, by id or name."""
-    snapshot: Optional[str]
-    """An id or name: what it goes on from, instead of a template."""
-    memory: Optional[bool]
-    """False: from the snapshot's files alone."""
+    snapshot: Union[None, str, Snapshot]
+    """What it goes on from, instead of a template; by itself or by its id or name."""
+    memory: Union[None, bool, int]
+    """MiB of memory, as in `limits`. With a snapshot, False: from its files alone."""
     packages: Optional[Sequence[str]]
     """Installed in it, once per set: "pip:pandas", "npm:zod@3", "apt:jq", or bare names of the template's language."""
     volumes: Optional[Mapping[str, Any]]
@@ -60,9 +63,34 @@ class SandboxFields(TypedDict, total=False):
     """Another word for template."""
 
 
+LIMITS = ("vcpus", "memory_mib", "disk_mib", "inodes", "pids", "open_files", "output_mib", "execs")
+# What people write for a limit.
+LIMIT_WORDS = {**{name: name for name in LIMITS}, "vcpu": "vcpus", "cpu": "vcpus", "cpus": "vcpus", "memory_mb": "memory_mib", "disk": "disk_mib"}
+
+
+def check_fields(fields: Mapping[str, Any]) -> None:
+    """So that a word that does not exist is refused with the one that was meant."""
+    known = SandboxFields.__annotations__
+    for word in fields:
+        if word in known:
+            continue
+        if word in LIMIT_WORDS:
+            hint = f"; write limits={{'{LIMIT_WORDS[word]}': {fields[word]!r}}}"
+        else:
+            near = difflib.get_close_matches(word, known, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise TypeError(f"a sandbox has no option {word!r}{hint}")
+
+
 def own_words(fields: Mapping[str, Any]) -> Dict[str, Any]:
     """The fields by cloche's own names; where both are given cloche's own word wins."""
     own = dict(fields)
+    memory, snapshot = own.get("memory"), own.get("snapshot")
+    if memory is not None and not isinstance(memory, bool):
+        own["limits"] = {"memory_mib": memory, **(own.get("limits") or {})}
+        own["memory"] = None
+    if snapshot is not None:
+        own["snapshot"] = id_of(snapshot)
     idle, egress, runtime = (own.pop(word, None) for word in ("idle_timeout_seconds", "egress", "runtime"))
     if own.get("idle_timeout") is None:
         own["idle_timeout"] = idle

@@ -302,6 +302,37 @@ class SandboxInfo:
         )
 
 
+class Snapshot(Dict[str, Any]):
+    """Files, and maybe memory, of a sandbox as they were at one moment: all that the daemon tells of it, by name, as in a dict."""
+
+    @property
+    def id(self) -> str:
+        return str(self["id"])
+
+    @property
+    def name(self) -> Optional[str]:
+        name: Optional[str] = self["name"]
+        return name
+
+    @property
+    def sandbox_id(self) -> str:
+        """That it was taken of."""
+        return str(self["sandbox_id"])
+
+    @property
+    def bytes(self) -> int:
+        """Of all its files; `own_bytes` is what it is charged for."""
+        return int(self["bytes"])
+
+    def __repr__(self) -> str:
+        return f"<Snapshot {self.id}>"
+
+
+def id_of(what: Any) -> str:
+    """Of a snapshot or a sandbox, or the id or name itself."""
+    return what if isinstance(what, str) else str(what.id)
+
+
 @dataclass(frozen=True)
 class ExecInfo:
     """`exit_code` or `signal` once it is over; `cause` says why where it did not end by itself."""
@@ -369,6 +400,11 @@ class ExecResult:
     @property
     def stderr(self) -> str:
         return self.stderr_bytes.decode("utf-8", "replace")
+
+    def to_dict(self) -> Json:
+        """What a person wants to know of it, for json.dumps()."""
+        told: Json = {"exit_code": self.exit_code, "signal": self.signal, "cause": self.cause, "stdout": self.stdout, "stderr": self.stderr}
+        return {**told, "stdout_truncated": self.stdout_truncated, "stderr_truncated": self.stderr_truncated}
 
     @classmethod
     def from_json(cls, j: Mapping[str, Any]) -> "ExecResult":

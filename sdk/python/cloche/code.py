@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import codecs
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Dict, List, Mapping, Optional
 
 from . import _notebook, errors
@@ -116,6 +116,22 @@ class CodeResult:
         if self.status != "ok":
             raise errors.CodeFailed(str(self.error or f"the code ended by {self.cause or self.status}"), self)
         return self
+
+    def to_dict(self) -> Dict[str, Any]:
+        """What a person wants to know of it, for json.dumps()."""
+        return {
+            "status": self.status,
+            "text": self.text,
+            "stdout": self.stdout,
+            "stderr": self.stderr,
+            "results": [{"is_main": r.is_main, "data": dict(r.data)} for r in self.results],
+            "error": None if self.error is None else asdict(self.error),
+            "exit_code": self.exit_code,
+            "signal": self.signal,
+            "cause": self.cause,
+            "stdout_truncated": self.stdout_truncated,
+            "stderr_truncated": self.stderr_truncated,
+        }
 
     def _repr_html_(self) -> str:
         """What a notebook shows: all that was printed and shown, and the error."""

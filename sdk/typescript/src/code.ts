@@ -156,6 +156,13 @@ export class CodeResult {
     return this.results.find((r) => r.isMain)?.text;
   }
 
+  /** What a person wants to know of it, for JSON.stringify(). */
+  toJSON(): Json {
+    const { status, text, stdout, stderr, error, exitCode, signal, cause, stdoutTruncated, stderrTruncated } = this;
+    const results = this.results.map(({ isMain, data }) => ({ isMain, data }));
+    return { status, text: text ?? null, stdout, stderr, results, error, exitCode, signal, cause, stdoutTruncated, stderrTruncated };
+  }
+
   /** Itself, if the code ran well; else throws CodeFailed. */
   check(): this {
     if (this.status === "ok") return this;

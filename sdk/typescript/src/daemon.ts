@@ -7,7 +7,7 @@ import { type CodeOptions, CodeResult, type Language, collectCode } from "./code
 import { ClocheError, ConnectionFailed, errorOfBody } from "./errors.js";
 import { type Command, ExecResult, type RunOptions, collect, events } from "./exec.js";
 import type { CallOptions } from "./exec-info.js";
-import { type SandboxFields, volumePlaces } from "./options.js";
+import { type SandboxFields, type Snapshot, volumePlaces } from "./options.js";
 import { type Caller, type Reply, Transport, readAll } from "./transport.js";
 import {
   FOREVER,
@@ -236,12 +236,12 @@ export class Daemon implements Caller {
   }
 
   /** Snapshots of the project, or of one sandbox, the newest first. */
-  snapshots(options: { sandbox?: string } = {}): AsyncGenerator<Json> {
-    return this.pages(["snapshots"], "snapshots", { sandbox: options.sandbox });
+  snapshots(options: { sandbox?: string } = {}): AsyncGenerator<Snapshot> {
+    return this.pages(["snapshots"], "snapshots", { sandbox: options.sandbox }) as AsyncGenerator<Snapshot>;
   }
   /** One, by id or name. */
-  snapshot(idOrName: string): Promise<Json> {
-    return this.call(request("GET", ["snapshots", idOrName]));
+  async snapshot(idOrName: string): Promise<Snapshot> {
+    return (await this.call(request("GET", ["snapshots", idOrName]))) as Snapshot;
   }
   /** Its name, and when it goes by itself. */
   updateSnapshot(idOrName: string, options: { name?: string; expiresInMs?: number }): Promise<Json> {

@@ -104,6 +104,12 @@ export class ExecResult {
     return new TextDecoder().decode(this.stderrBytes);
   }
 
+  /** What a person wants to know of it, for JSON.stringify(). */
+  toJSON(): Json {
+    const { exitCode, signal, cause, stdout, stderr, stdoutTruncated, stderrTruncated } = this;
+    return { exitCode, signal, cause, stdout, stderr, stdoutTruncated, stderrTruncated };
+  }
+
   /** Itself, if the command ended with code 0; else the error that fits its cause: OutOfMemory, say. */
   check(): this {
     if (this.exitCode !== 0) throw errorOfExec(this.exec);

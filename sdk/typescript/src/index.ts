@@ -35,6 +35,7 @@ export {
   type SandboxFields,
   type SandboxSource,
   type SandboxState,
+  type Snapshot,
 } from "./options.js";
 export { Client, ForkError, Sandbox, type ForkOptions, type GetOrCreateOptions, type SandboxOptions, type SnapshotOptions } from "./sandbox.js";
 export { FinishedCommand, RunningCommand, type CommandParams, type OtherSpellings } from "./spellings.js";

@@ -61,9 +61,10 @@ export interface SandboxFields {
   /** Opened to the outside: portUrl() says where. */
   ports?: readonly number[];
   source?: SandboxSource;
-  /** An id or name: what it goes on from, instead of a template; with `memory: false` from its files alone. */
-  snapshot?: string;
-  memory?: boolean;
+  /** What it goes on from, instead of a template: by itself, or by its id or name. */
+  snapshot?: string | { id: string };
+  /** MiB of memory, as in `limits`. With a snapshot, false: from its files alone. */
+  memory?: boolean | number;
   /** Calls with one key make one sandbox, and are sent again when the connection breaks. */
   idempotencyKey?: string;
   signal?: AbortSignal;
@@ -139,7 +140,7 @@ export function createBody(options: SandboxFields): Json {
     volumes: volumePlaces(options.volumes),
     tags: options.tags,
     env: options.env,
-    limits: options.limits,
+    limits: typeof options.memory === "number" ? { memory_mib: options.memory, ...options.limits } : options.limits,
     timeout_ms: options.lifetimeMs,
     idle_timeout_ms: options.idleTimeoutMs,
     on_timeout: options.onTimeout,
@@ -152,7 +153,23 @@ export function createBody(options: SandboxFields): Json {
     network: options.network,
     ports: options.ports,
     source: options.source,
-    snapshot: options.snapshot,
-    memory: options.memory,
+    snapshot: options.snapshot && idOf(options.snapshot),
+    memory: typeof options.memory === "number" ? undefined : options.memory,
   };
+}
+
+/** Of what has one, or the id or name itself. */
+export function idOf(what: string | { id: string }): string {
+  return typeof what === "object" ? what.id : what;
+}
+
+/** Files, and maybe memory, of a sandbox as they were at one moment. */
+export interface Snapshot extends Json {
+  id: string;
+  name: string | null;
+  /** That it was taken of. */
+  sandbox_id: string;
+  /** Of all its files; own_bytes is what it is charged for. */
+  bytes: number;
+  own_bytes: number;
 }

@@ -23,7 +23,8 @@ import {
 import { type CallOptions, ExecInfo } from "./exec-info.js";
 import { Files, type WriteOptions } from "./files.js";
 import { Fs } from "./fs.js";
-import { type NetworkPolicy, type Port, type SandboxFields, SandboxInfo, type SandboxState, createBody } from "./options.js";
+import { checkOptions } from "./option-names.js";
+import { type NetworkPolicy, type Port, type SandboxFields, SandboxInfo, type SandboxState, type Snapshot, createBody, idOf } from "./options.js";
 import { type CommandParams, FinishedCommand, type OtherSpellings, RunningCommand, ownWords } from "./spellings.js";
 import { FOREVER, type Json, NDJSON, type RequestParts, type Source, request } from "./wire.js";
 
@@ -64,6 +65,7 @@ export class Sandbox {
 
   /** One that is yet to be made, by open() or the first call to it. */
   constructor(private readonly options: SandboxOptions & OtherSpellings = {}) {
+    checkOptions("sandbox", options);
     this.client = options.client ?? new Client();
   }
 
@@ -243,6 +245,7 @@ export class Sandbox {
 
   /** Runs a command to its end. */
   async run(command: Command, options: RunOptions = {}): Promise<ExecResult> {
+    checkOptions("run", options);
     const { onStdout, onStderr, signal } = options;
     if (onStdout || onStderr) return collect(this.stream(command, options), onStdout, onStderr);
     const body = { ...execBody(command, options), kill_on_disconnect: options.killOnDisconnect || undefined };
@@ -260,6 +263,7 @@ export class Sandbox {
 
   /** Starts a command that goes on by itself, whoever watches. */
   async start(command: Command, options: StartOptions = {}): Promise<Exec> {
+    checkOptions("start", options);
     const body = { ...execBody(command, options), detached: true };
     const reply = await this.call("POST", ["execs"], { body, signal: options.signal });
     return new Exec(this.client, this.id, new ExecInfo(reply["exec"]));
@@ -275,7 +279,10 @@ export class Sandbox {
   exec(id: string): Promise<Exec>;
   exec(command: { cmd: Command } & RunOptions): Promise<ExecResult>;
   async exec(what: string | ({ cmd: Command } & RunOptions)): Promise<Exec | ExecResult> {
-    if (typeof what !== "string") return this.run(what.cmd, what);
+    if (typeof what !== "string") {
+      const { cmd, ...how } = what;
+      return this.run(cmd, how);
+    }
     const info = new ExecInfo(await this.call("GET", ["execs", what]));
     return new Exec(this.client, this.id, info);
   }
@@ -286,6 +293,7 @@ export class Sandbox {
    */
   async runCode(code: string, options: CodeOptions | Language = {}): Promise<CodeResult> {
     const how: CodeOptions = typeof options === "string" ? { language: options } : options;
+    checkOptions("runCode", how);
     const parts: RequestParts = { body: codeBody(code, how), timeoutMs: FOREVER, signal: how.signal };
     if (how.onStdout || how.onStderr || how.onResult) return collectCode(this.codeStream(code, how), how);
     return CodeResult.fromJson(await this.call("POST", ["code"], parts));
@@ -345,17 +353,17 @@ export class Sandbox {
   }
 
   /**
-   * Saves what it is at this moment, to start others from: {id, name, bytes, own_bytes, …}. With `memory` its running programs
+   * Saves what it is at this moment, to start others from. With `memory` its running programs
    * too; a TCP connection that is open is then refused, or found closed in the copies (`onConnection`). With `keepLast` so
    * many of this sandbox stay, and the older ones without a name go.
    */
-  snapshot(options: SnapshotOptions = {}): Promise<Json> {
+  async snapshot(options: SnapshotOptions = {}): Promise<Snapshot> {
     const { name, memory = false, onConnection, expiresInMs, keepLast } = options;
     const body = { name, memory, on_connection: onConnection, expires_in_ms: expiresInMs, keep_last: keepLast };
-    return this.call("POST", ["snapshots"], { body, timeoutMs: FOREVER });
+    return (await this.call("POST", ["snapshots"], { body, timeoutMs: FOREVER })) as Snapshot;
   }
   /** Those that were taken of it, the newest first. */
-  async *snapshots(): AsyncGenerator<Json> {
+  async *snapshots(): AsyncGenerator<Snapshot> {
     await this.open();
     yield* this.client.snapshots({ sandbox: this.id });
   }
@@ -378,27 +386,27 @@ export class Sandbox {
    * ApplyConflict tells the paths, unless `onConflict` says "skip" (all but those) or "theirs" (the fork's files win).
    */
   async apply(fork: string | { id: string }, options: { onConflict?: "fail" | "skip" | "theirs"; base?: string } = {}): Promise<Json> {
-    const body = { from: typeof fork === "string" ? fork : fork.id, on_conflict: options.onConflict, base: options.base };
+    const body = { from: idOf(fork), on_conflict: options.onConflict, base: options.base };
     const result = await this.call("POST", ["apply"], { body, timeoutMs: FOREVER });
     if (!result["applied"]) throw new ApplyConflict(result["conflicts"], result["conflict_count"]);
     return result;
   }
-  /** Back to what a snapshot, by id or name, has: its processes end and it starts anew over those files. */
-  rollback(snapshot: string): Promise<SandboxInfo> {
-    return this.change("POST", ["rollback"], { body: { snapshot }, timeoutMs: FOREVER });
+  /** Back to what a snapshot (or its id or name) has: its processes end and it starts anew over those files. */
+  rollback(snapshot: string | { id: string }): Promise<SandboxInfo> {
+    return this.change("POST", ["rollback"], { body: { snapshot: idOf(snapshot) }, timeoutMs: FOREVER });
   }
   /**
    * What it has changed since a snapshot, or what it has that another sandbox has not: see Client.diff(). With `paths` only what
    * is there or below. Besides there are lists of the paths that were `added`, `removed` and `modified`.
    */
   async diff(
-    other: string | Sandbox,
+    other: string | Snapshot | Sandbox,
     options: ({ paths?: readonly string[] } & DiffOptions) | readonly string[] = {},
   ): Promise<Json> {
     await this.open();
     const { paths, ...how } = isList(options) ? { paths: options } : options;
     const tops = paths?.map((path) => path.replace(/\/+$/, ""));
-    const old = typeof other === "string" ? other : (await other.open()).id;
+    const old = other instanceof Sandbox ? (await other.open()).id : idOf(other);
     const told = await this.client.diff(old, this.id, how);
     const isMeant = (path: string) => !tops || tops.some((top) => path === top || path.startsWith(`${top}/`));
     const changes = (told["changes"] as Json[]).filter((change) => isMeant(change["path"]));

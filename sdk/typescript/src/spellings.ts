@@ -64,7 +64,9 @@ export class FinishedCommand {
   ) {}
 
   static of(done: ExecResult): FinishedCommand {
-    return new FinishedCommand(done.exec.id, codeOf(done.exec), done.stdout, done.stderr);
+    const { exec, stdout, stderr } = done;
+    const isCut = exec.exitCode === null && exec.signal === null; // its sandbox ended under it: there is no other place to say so
+    return new FinishedCommand(exec.id, codeOf(exec), stdout, isCut && exec.ended ? `${stderr}${exec.ended.message}\n` : stderr);
   }
 
   async stdout(): Promise<string> {

@@ -26,10 +26,10 @@ describe("snapshots", () => {
     await sandbox.files.write("state", "saved");
     const saved = await sandbox.snapshot();
     await sandbox.files.write("state", "changed");
-    const copy = await Sandbox.create({ client, snapshot: saved.id });
+    const copy = await Sandbox.create({ client, snapshot: saved });
     assert.deepEqual([await copy.files.readText("state"), copy.info.snapshotId], ["saved", saved.id]);
     await copy.close();
-    await sandbox.rollback(saved.id);
+    await sandbox.rollback(saved);
     assert.equal(await sandbox.files.readText("state"), "saved");
     assert.deepEqual((await allOf(sandbox.snapshots())).map((s) => s.id), [saved.id]);
     assert.ok((await sandbox.tree()).nodes.length >= 2);
@@ -109,5 +109,37 @@ describe("other words", () => {
     assert.deepEqual([events[0].data, events[1].data.text, events[2].code], ["ü\n", "42", 0]);
     const failing = await allOf(sandbox.runCodeStream("1/0"));
     assert.deepEqual([failing[0].data.name, failing.at(-1).code], ["ZeroDivisionError", 1]);
+  });
+});
+
+describe("what people write", () => {
+  test("an option that does not exist is refused with the one that was meant", async () => {
+    await assert.rejects(Sandbox.create({ client, templat: "python" }), /a sandbox has no option 'templat'; did you mean 'template'\?/);
+    await assert.rejects(Sandbox.create({ client, idle_timeout_ms: 1000 }), /did you mean 'idleTimeoutMs'\?/);
+    await assert.rejects(Sandbox.create({ client, vcpus: 2 }), /write limits: { vcpus: … }/);
+    await assert.rejects(sandbox.run("true", { timeout: 5 }), /run\(\) has no option 'timeout'; did you mean 'timeoutMs'\?/);
+    await assert.rejects(sandbox.runCode("1", { onStdOut: () => {} }), /did you mean 'onStdout'\?/);
+  });
+
+  test("memory as a number is its limit in MiB", async () => {
+    const small = await Sandbox.create({ client, memory: 96 });
+    assert.equal(small.info.limits.memory_mib, 96);
+    await small.close();
+  });
+
+  test("a result is JSON as a person expects it", async () => {
+    const told = JSON.parse(JSON.stringify(await sandbox.run("echo out; echo err >&2; exit 3")));
+    assert.deepEqual([told.exitCode, told.stdout, told.stderr, told.stdoutTruncated], [3, "out\n", "err\n", false]);
+    const code = JSON.parse(JSON.stringify(await sandbox.runCode("print('a')\n6 * 7")));
+    assert.deepEqual([code.status, code.text, code.stdout, code.error], ["ok", "42", "a\n", null]);
+  });
+
+  test("a command that the lifetime of its sandbox cuts off says so", async () => {
+    const brief = await Sandbox.create({ client, lifetimeMs: 1500 });
+    const done = await brief.run("sleep 100");
+    assert.throws(() => done.check(), /lifetime of 1500 ms/);
+    await brief.delete(); // it is gone, and that is fine
+    const other = await Sandbox.create({ client, lifetimeMs: 1500 });
+    assert.match(await (await other.runCommand("sleep", ["100"])).stderr(), /lifetime of 1500 ms/);
   });
 });

@@ -184,7 +184,7 @@ void end_cause_describe(struct exec *e, const struct guest_usage *u)
 		break;
 	case END_TIMEOUT:
 		e->detail = json_pack("{s:I}", "timeout_ms", number(e->timeout_ms));
-		e->why = xasprintf("its time of %" PRIu64 " ms was up", e->timeout_ms);
+		e->why = xasprintf("its timeout of %" PRIu64 " ms was up", e->timeout_ms);
 		break;
 	case END_KILLED:
 		describe_kill(e);

@@ -92,7 +92,7 @@ static void on_lifetime(struct loop *loop, void *arg)
 	}
 	if (is_done_at_rest(s))
 		return;
-	(void)snprintf(message, sizeof(message), "its time of %" PRIu64 " ms was up",
+	(void)snprintf(message, sizeof(message), "its lifetime of %" PRIu64 " ms was up",
 	               s->timeout_ms);
 	if (s->state == SANDBOX_CREATING) {
 		(void)err_set(&err, ERR_TIMEOUT, 0, "sandbox %s: %s before it ran", s->id, message);

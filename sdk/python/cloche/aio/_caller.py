@@ -82,6 +82,8 @@ class AsyncCaller:
                 delivery = collector.feed(event)
                 if delivery is not None:
                     await settle(delivery())
+        for delivery in collector.rests():
+            await settle(delivery())
         return collector
 
     def close(self) -> None:

@@ -41,11 +41,13 @@ class AsyncRuns(AsyncPart):
         timeout: Optional[float] = None,
         on_stdout: Optional[OnOutput] = None,
         on_stderr: Optional[OnOutput] = None,
+        text: bool = True,
         kill_on_disconnect: bool = False,
     ) -> ExecResult:
         """Runs a command to its end. A str is a line for the shell, a sequence an argv.
 
-        With a callback the output comes while the command runs; the result has it as well, up to 16 MiB of each stream.
+        With a callback the output comes while the command runs, as text, or as bytes with `text=False`; the result has it as well,
+        up to 16 MiB of each stream.
         """
         body = exec_body(
             command,
@@ -59,7 +61,7 @@ class AsyncRuns(AsyncPart):
         )
         if on_stdout or on_stderr:
             req = await self._request("POST", ["execs"], body=body, accept=NDJSON, timeout=FOREVER)
-            return (await self.client.collect(req, ExecCollector(on_stdout, on_stderr))).result()
+            return (await self.client.collect(req, ExecCollector(on_stdout, on_stderr, text))).result()
         return ExecResult.from_json(await self._call("POST", ["execs"], body=body, timeout=FOREVER))
 
     async def start(
@@ -115,18 +117,19 @@ class AsyncRuns(AsyncPart):
         on_stdout: Optional[OnOutput] = None,
         on_stderr: Optional[OnOutput] = None,
         on_result: Optional[OnResult] = None,
+        text: bool = True,
         kill_on_disconnect: bool = False,
     ) -> CodeResult:
         """Runs code in an interpreter whose state stays from call to call: Python, unless another is named.
 
         Code that fails is no exception here: see `error` and check(). `context` is the id or name of one of `contexts`;
-        without it the language's default one is used. With a callback, output comes while the code runs; the result has it
-        as well, up to 16 MiB of each stream.
+        without it the language's default one is used. With a callback, output comes while the code runs, as text, or as
+        bytes with `text=False`; the result has it as well, up to 16 MiB of each stream.
         """
         body = code_body(code, language, context, timeout, on_busy, cwd, env, kill_on_disconnect)
         if on_stdout or on_stderr or on_result:
             req = await self._request("POST", ["code"], body=body, accept=NDJSON, timeout=FOREVER)
-            return (await self.client.collect(req, CodeCollector(on_stdout, on_stderr, on_result))).result()
+            return (await self.client.collect(req, CodeCollector(on_stdout, on_stderr, on_result, text))).result()
         return CodeResult.from_json(await self._call("POST", ["code"], body=body, timeout=FOREVER))
 
     async def run_code_stream(self, code: str, language: Optional[str] = None, **fields: Any) -> AsyncIterator[CodeEvent]:

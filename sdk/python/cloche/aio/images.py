@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, AsyncIterator, Callable, List, Mapping, Optional, Sequence
 
 from .. import errors
-from .._protocol import FOREVER, NDJSON, Json, milliseconds, request, stream_of
+from .._protocol import FOREVER, NDJSON, Json, Snapshot, milliseconds, request, stream_of
 from ._caller import AsyncCaller
 from ._stream import AsyncStream, bytes_of, lines_of
 from ._wire import Source, settle
@@ -15,18 +15,19 @@ BUNDLE = "application/x-cloche-bundle"
 
 
 class AsyncImages(AsyncCaller):
-    def snapshots(self, sandbox: Optional[str] = None) -> AsyncIterator[Json]:
+    async def snapshots(self, sandbox: Optional[str] = None) -> AsyncIterator[Snapshot]:
         """Snapshots of the project, or of one sandbox, the newest first."""
-        return self.pages(["snapshots"], "snapshots", {"sandbox": sandbox})
+        async for one in self.pages(["snapshots"], "snapshots", {"sandbox": sandbox}):
+            yield Snapshot(one)
 
-    async def snapshot(self, id_or_name: str) -> Json:
+    async def snapshot(self, id_or_name: str) -> Snapshot:
         """One, by id or name."""
-        return await self.call(request("GET", ["snapshots", id_or_name]))
+        return Snapshot(await self.call(request("GET", ["snapshots", id_or_name])))
 
-    async def update_snapshot(self, id_or_name: str, *, name: Optional[str] = None, expires_in: Optional[float] = None) -> Json:
+    async def update_snapshot(self, id_or_name: str, *, name: Optional[str] = None, expires_in: Optional[float] = None) -> Snapshot:
         """Its name, and when it goes by itself."""
         body = {"name": name, "expires_in_ms": milliseconds(expires_in)}
-        return await self.call(request("PATCH", ["snapshots", id_or_name], body=body))
+        return Snapshot(await self.call(request("PATCH", ["snapshots", id_or_name], body=body)))
 
     async def delete_snapshot(self, id_or_name: str) -> None:
         """What was started from it goes on: it has a copy of its own."""
@@ -42,9 +43,10 @@ class AsyncImages(AsyncCaller):
         req = request("GET", ["snapshots", id_or_name, "archive"], query=query, accept=BUNDLE, timeout=FOREVER)
         return bytes_of(lambda: self.open(req))
 
-    async def import_snapshot(self, name: str, archive: Source) -> Json:
+    async def import_snapshot(self, name: str, archive: Source) -> Snapshot:
         """A snapshot of what export_snapshot() gave, here or elsewhere; its template has to be there."""
-        return await self.call(request("PUT", ["snapshots", name, "archive"], stream=stream_of(archive), timeout=FOREVER))
+        req = request("PUT", ["snapshots", name, "archive"], stream=stream_of(archive), timeout=FOREVER)
+        return Snapshot(await self.call(req))
 
     async def volumes(self) -> List[Json]:
         """Volumes of the project, the oldest first."""

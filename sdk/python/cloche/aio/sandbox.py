@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from .. import errors
-from .._fields import own_words
+from .._fields import check_fields, own_words
 from .._protocol import (
     FOREVER,
     NDJSON,
@@ -20,8 +20,10 @@ from .._protocol import (
     ExecResult,
     Json,
     SandboxInfo,
+    Snapshot,
     create_body,
     diff_of,
+    id_of,
     milliseconds,
     request,
     run_body,
@@ -95,6 +97,7 @@ class AsyncClient(AsyncAccount, AsyncImages):
         code: Optional[str] = None,
         on_stdout: Optional[OnOutput] = None,
         on_stderr: Optional[OnOutput] = None,
+        text: bool = True,
         **fields: Any,
     ) -> Any:
         """One call, a fresh sandbox, gone after: a command (line or argv) gives an ExecResult; `code` is as run_code() has it.
@@ -103,11 +106,11 @@ class AsyncClient(AsyncAccount, AsyncImages):
         packages, …
         """
         if code is not None:
-            return await self.run_code(code, on_stdout=on_stdout, on_stderr=on_stderr, **fields)
+            return await self.run_code(code, on_stdout=on_stdout, on_stderr=on_stderr, text=text, **fields)
         body = run_body(command, None, fields)
         if on_stdout or on_stderr:
             req = request("POST", ["run"], body=body, accept=NDJSON, timeout=FOREVER)
-            return (await self.collect(req, ExecCollector(on_stdout, on_stderr))).result()
+            return (await self.collect(req, ExecCollector(on_stdout, on_stderr, text))).result()
         return ExecResult.from_json(await self.call(request("POST", ["run"], body=body, timeout=FOREVER)))
 
     async def run_code(
@@ -118,13 +121,14 @@ class AsyncClient(AsyncAccount, AsyncImages):
         on_stdout: Optional[OnOutput] = None,
         on_stderr: Optional[OnOutput] = None,
         on_result: Optional[OnResult] = None,
+        text: bool = True,
         **fields: Any,
     ) -> CodeResult:
         """The same for code."""
         body = run_body(None, code, {"language": language, **fields})
         if on_stdout or on_stderr or on_result:
             req = request("POST", ["run"], body=body, accept=NDJSON, timeout=FOREVER)
-            return (await self.collect(req, CodeCollector(on_stdout, on_stderr, on_result))).result()
+            return (await self.collect(req, CodeCollector(on_stdout, on_stderr, on_result, text))).result()
         return CodeResult.from_json(await self.call(request("POST", ["run"], body=body, timeout=FOREVER)))
 
 
@@ -147,6 +151,7 @@ class AsyncSandbox(AsyncRuns, AsyncReach):
         **fields: Unpack[SandboxFields],
     ) -> None:
         self.client = client or AsyncClient(host, api_key, traceparent=traceparent)
+        check_fields(fields)
         self._fields: Optional[Dict[str, Any]] = dict(fields)  # None: it was handed over
         self._info: Optional[SandboxInfo] = None
         self._port_urls: Dict[int, str] = {}
@@ -175,6 +180,7 @@ class AsyncSandbox(AsyncRuns, AsyncReach):
         Any number of callers, in any process, get one sandbox. The callback that fits what this call did is called before it
         returns.
         """
+        check_fields(fields)
         made = {"persistent": True, **fields, "name": name, "get_or_create": True}
         sandbox = await cls._of(client or AsyncClient(), None)._make(made)
         if sandbox.info.created and on_create is not None:
@@ -346,8 +352,8 @@ class AsyncSandbox(AsyncRuns, AsyncReach):
         on_connection: Optional[str] = None,
         expires_in: Optional[float] = None,
         keep_last: Optional[int] = None,
-    ) -> Json:
-        """Saves what it is at this moment, to start others from: {id, name, bytes, own_bytes, …}.
+    ) -> Snapshot:
+        """Saves what it is at this moment, to start others from.
 
         With `memory` its running programs too; a TCP connection that is open is then refused, or found closed in the copies
         (`on_connection`: "refuse", "close"). With `keep_last` so many of this sandbox stay, and the older ones without a name go.
@@ -359,9 +365,9 @@ class AsyncSandbox(AsyncRuns, AsyncReach):
             "expires_in_ms": milliseconds(expires_in),
             "keep_last": keep_last,
         }
-        return await self._call("POST", ["snapshots"], body=body, timeout=FOREVER)
+        return Snapshot(await self._call("POST", ["snapshots"], body=body, timeout=FOREVER))
 
-    async def snapshots(self) -> AsyncIterator[Json]:
+    async def snapshots(self) -> AsyncIterator[Snapshot]:
         """Those that were taken of it, the newest first."""
         await self.open()
         async for one in self.client.snapshots(sandbox=self.id):
@@ -395,7 +401,7 @@ class AsyncSandbox(AsyncRuns, AsyncReach):
 
     async def diff(
         self,
-        other: Union[str, "AsyncSandbox"],
+        other: Union[str, Snapshot, "AsyncSandbox"],
         paths: Optional[Sequence[str]] = None,
         *,
         patch: bool = False,
@@ -405,26 +411,26 @@ class AsyncSandbox(AsyncRuns, AsyncReach):
         what is there or below. Besides there are lists of the paths that were `added`, `removed` and `modified`.
         """
         await self.open()
-        old = other if isinstance(other, str) else (await other.open()).id
+        old = (await other.open()).id if isinstance(other, AsyncSandbox) else id_of(other)
         return diff_of(await self.client.diff(old, self.id, patch=patch, limit=limit), paths)
 
     async def apply(
-        self, fork: Union[str, "AsyncSandbox"], *, on_conflict: Optional[str] = None, base: Optional[str] = None
+        self, fork: Union[str, Snapshot, "AsyncSandbox"], *, on_conflict: Optional[str] = None, base: Optional[str] = None
     ) -> Json:
         """Brings what a fork (or a snapshot, by id or name) has changed to this sandbox: {applied, changes, conflict_count, conflicts}.
 
         What both have changed since the snapshot that they have in common (or `base`) is a conflict: then nothing is applied and
         ApplyConflict tells the paths, unless `on_conflict` is "skip" (all but those) or "theirs" (the fork's files win).
         """
-        body = {"from": fork if isinstance(fork, str) else fork.id, "on_conflict": on_conflict, "base": base}
+        body = {"from": id_of(fork), "on_conflict": on_conflict, "base": base}
         result = await self._call("POST", ["apply"], body=body, timeout=FOREVER)
         if not result["applied"]:
             raise errors.ApplyConflict(result["conflicts"], result["conflict_count"])
         return result
 
-    async def rollback(self, snapshot: str) -> SandboxInfo:
-        """Back to what a snapshot, by id or name, has: its processes end and it starts anew over those files."""
-        return await self._change("POST", ("rollback",), body={"snapshot": snapshot}, timeout=FOREVER)
+    async def rollback(self, snapshot: Union[str, Snapshot]) -> SandboxInfo:
+        """Back to what a snapshot (or its id or name) has: its processes end and it starts anew over those files."""
+        return await self._change("POST", ("rollback",), body={"snapshot": id_of(snapshot)}, timeout=FOREVER)
 
     async def tree(self) -> Json:
         """{root_id, nodes}: what it comes from, and all that came from that; parents before their children."""

@@ -83,6 +83,8 @@ class Caller:
                 delivery = collector.feed(event)
                 if delivery is not None:
                     settle(delivery())
+        for delivery in collector.rests():
+            settle(delivery())
         return collector
 
     def close(self) -> None:

@@ -42,11 +42,13 @@ class Runs(Part):
         timeout: Optional[float] = None,
         on_stdout: Optional[OnOutput] = None,
         on_stderr: Optional[OnOutput] = None,
+        text: bool = True,
         kill_on_disconnect: bool = False,
     ) -> ExecResult:
         """Runs a command to its end. A str is a line for the shell, a sequence an argv.
 
-        With a callback the output comes while the command runs; the result has it as well, up to 16 MiB of each stream.
+        With a callback the output comes while the command runs, as text, or as bytes with `text=False`; the result has it as well,
+        up to 16 MiB of each stream.
         """
         body = exec_body(
             command,
@@ -60,7 +62,7 @@ class Runs(Part):
         )
         if on_stdout or on_stderr:
             req = self._request("POST", ["execs"], body=body, accept=NDJSON, timeout=FOREVER)
-            return (self.client.collect(req, ExecCollector(on_stdout, on_stderr))).result()
+            return (self.client.collect(req, ExecCollector(on_stdout, on_stderr, text))).result()
         return ExecResult.from_json(self._call("POST", ["execs"], body=body, timeout=FOREVER))
 
     def start(
@@ -116,18 +118,19 @@ class Runs(Part):
         on_stdout: Optional[OnOutput] = None,
         on_stderr: Optional[OnOutput] = None,
         on_result: Optional[OnResult] = None,
+        text: bool = True,
         kill_on_disconnect: bool = False,
     ) -> CodeResult:
         """Runs code in an interpreter whose state stays from call to call: Python, unless another is named.
 
         Code that fails is no exception here: see `error` and check(). `context` is the id or name of one of `contexts`;
-        without it the language's default one is used. With a callback, output comes while the code runs; the result has it
-        as well, up to 16 MiB of each stream.
+        without it the language's default one is used. With a callback, output comes while the code runs, as text, or as
+        bytes with `text=False`; the result has it as well, up to 16 MiB of each stream.
         """
         body = code_body(code, language, context, timeout, on_busy, cwd, env, kill_on_disconnect)
         if on_stdout or on_stderr or on_result:
             req = self._request("POST", ["code"], body=body, accept=NDJSON, timeout=FOREVER)
-            return (self.client.collect(req, CodeCollector(on_stdout, on_stderr, on_result))).result()
+            return (self.client.collect(req, CodeCollector(on_stdout, on_stderr, on_result, text))).result()
         return CodeResult.from_json(self._call("POST", ["code"], body=body, timeout=FOREVER))
 
     def run_code_stream(self, code: str, language: Optional[str] = None, **fields: Any) -> Iterator[CodeEvent]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any, Iterator, Callable, List, Mapping, Optional, Sequence
 
 from .. import errors
-from .._protocol import FOREVER, NDJSON, Json, milliseconds, request, stream_of
+from .._protocol import FOREVER, NDJSON, Json, Snapshot, milliseconds, request, stream_of
 from ._caller import Caller
 from ._stream import Stream, bytes_of, lines_of
 from ._wire import Source, settle
@@ -16,18 +16,19 @@ BUNDLE = "application/x-cloche-bundle"
 
 
 class Images(Caller):
-    def snapshots(self, sandbox: Optional[str] = None) -> Iterator[Json]:
+    def snapshots(self, sandbox: Optional[str] = None) -> Iterator[Snapshot]:
         """Snapshots of the project, or of one sandbox, the newest first."""
-        return self.pages(["snapshots"], "snapshots", {"sandbox": sandbox})
+        for one in self.pages(["snapshots"], "snapshots", {"sandbox": sandbox}):
+            yield Snapshot(one)
 
-    def snapshot(self, id_or_name: str) -> Json:
+    def snapshot(self, id_or_name: str) -> Snapshot:
         """One, by id or name."""
-        return self.call(request("GET", ["snapshots", id_or_name]))
+        return Snapshot(self.call(request("GET", ["snapshots", id_or_name])))
 
-    def update_snapshot(self, id_or_name: str, *, name: Optional[str] = None, expires_in: Optional[float] = None) -> Json:
+    def update_snapshot(self, id_or_name: str, *, name: Optional[str] = None, expires_in: Optional[float] = None) -> Snapshot:
         """Its name, and when it goes by itself."""
         body = {"name": name, "expires_in_ms": milliseconds(expires_in)}
-        return self.call(request("PATCH", ["snapshots", id_or_name], body=body))
+        return Snapshot(self.call(request("PATCH", ["snapshots", id_or_name], body=body)))
 
     def delete_snapshot(self, id_or_name: str) -> None:
         """What was started from it goes on: it has a copy of its own."""
@@ -43,9 +44,10 @@ class Images(Caller):
         req = request("GET", ["snapshots", id_or_name, "archive"], query=query, accept=BUNDLE, timeout=FOREVER)
         return bytes_of(lambda: self.open(req))
 
-    def import_snapshot(self, name: str, archive: Source) -> Json:
+    def import_snapshot(self, name: str, archive: Source) -> Snapshot:
         """A snapshot of what export_snapshot() gave, here or elsewhere; its template has to be there."""
-        return self.call(request("PUT", ["snapshots", name, "archive"], stream=stream_of(archive), timeout=FOREVER))
+        req = request("PUT", ["snapshots", name, "archive"], stream=stream_of(archive), timeout=FOREVER)
+        return Snapshot(self.call(req))
 
     def volumes(self) -> List[Json]:
         """Volumes of the project, the oldest first."""

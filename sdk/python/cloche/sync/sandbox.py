@@ -12,7 +12,7 @@ import os
 from typing import TYPE_CHECKING, Any, Iterator, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from .. import errors
-from .._fields import own_words
+from .._fields import check_fields, own_words
 from .._protocol import (
     FOREVER,
     NDJSON,
@@ -21,8 +21,10 @@ from .._protocol import (
     ExecResult,
     Json,
     SandboxInfo,
+    Snapshot,
     create_body,
     diff_of,
+    id_of,
     milliseconds,
     request,
     run_body,
@@ -96,6 +98,7 @@ class Client(Account, Images):
         code: Optional[str] = None,
         on_stdout: Optional[OnOutput] = None,
         on_stderr: Optional[OnOutput] = None,
+        text: bool = True,
         **fields: Any,
     ) -> Any:
         """One call, a fresh sandbox, gone after: a command (line or argv) gives an ExecResult; `code` is as run_code() has it.
@@ -104,11 +107,11 @@ class Client(Account, Images):
         packages, …
         """
         if code is not None:
-            return self.run_code(code, on_stdout=on_stdout, on_stderr=on_stderr, **fields)
+            return self.run_code(code, on_stdout=on_stdout, on_stderr=on_stderr, text=text, **fields)
         body = run_body(command, None, fields)
         if on_stdout or on_stderr:
             req = request("POST", ["run"], body=body, accept=NDJSON, timeout=FOREVER)
-            return (self.collect(req, ExecCollector(on_stdout, on_stderr))).result()
+            return (self.collect(req, ExecCollector(on_stdout, on_stderr, text))).result()
         return ExecResult.from_json(self.call(request("POST", ["run"], body=body, timeout=FOREVER)))
 
     def run_code(
@@ -119,13 +122,14 @@ class Client(Account, Images):
         on_stdout: Optional[OnOutput] = None,
         on_stderr: Optional[OnOutput] = None,
         on_result: Optional[OnResult] = None,
+        text: bool = True,
         **fields: Any,
     ) -> CodeResult:
         """The same for code."""
         body = run_body(None, code, {"language": language, **fields})
         if on_stdout or on_stderr or on_result:
             req = request("POST", ["run"], body=body, accept=NDJSON, timeout=FOREVER)
-            return (self.collect(req, CodeCollector(on_stdout, on_stderr, on_result))).result()
+            return (self.collect(req, CodeCollector(on_stdout, on_stderr, on_result, text))).result()
         return CodeResult.from_json(self.call(request("POST", ["run"], body=body, timeout=FOREVER)))
 
 
@@ -148,6 +152,7 @@ class Sandbox(Runs, Reach):
         **fields: Unpack[SandboxFields],
     ) -> None:
         self.client = client or Client(host, api_key, traceparent=traceparent)
+        check_fields(fields)
         self._fields: Optional[Dict[str, Any]] = dict(fields)  # None: it was handed over
         self._info: Optional[SandboxInfo] = None
         self._port_urls: Dict[int, str] = {}
@@ -176,6 +181,7 @@ class Sandbox(Runs, Reach):
         Any number of callers, in any process, get one sandbox. The callback that fits what this call did is called before it
         returns.
         """
+        check_fields(fields)
         made = {"persistent": True, **fields, "name": name, "get_or_create": True}
         sandbox = cls._of(client or Client(), None)._make(made)
         if sandbox.info.created and on_create is not None:
@@ -347,8 +353,8 @@ class Sandbox(Runs, Reach):
         on_connection: Optional[str] = None,
         expires_in: Optional[float] = None,
         keep_last: Optional[int] = None,
-    ) -> Json:
-        """Saves what it is at this moment, to start others from: {id, name, bytes, own_bytes, …}.
+    ) -> Snapshot:
+        """Saves what it is at this moment, to start others from.
 
         With `memory` its running programs too; a TCP connection that is open is then refused, or found closed in the copies
         (`on_connection`: "refuse", "close"). With `keep_last` so many of this sandbox stay, and the older ones without a name go.
@@ -360,9 +366,9 @@ class Sandbox(Runs, Reach):
             "expires_in_ms": milliseconds(expires_in),
             "keep_last": keep_last,
         }
-        return self._call("POST", ["snapshots"], body=body, timeout=FOREVER)
+        return Snapshot(self._call("POST", ["snapshots"], body=body, timeout=FOREVER))
 
-    def snapshots(self) -> Iterator[Json]:
+    def snapshots(self) -> Iterator[Snapshot]:
         """Those that were taken of it, the newest first."""
         self.open()
         for one in self.client.snapshots(sandbox=self.id):
@@ -396,7 +402,7 @@ class Sandbox(Runs, Reach):
 
     def diff(
         self,
-        other: Union[str, "Sandbox"],
+        other: Union[str, Snapshot, "Sandbox"],
         paths: Optional[Sequence[str]] = None,
         *,
         patch: bool = False,
@@ -406,26 +412,26 @@ class Sandbox(Runs, Reach):
         what is there or below. Besides there are lists of the paths that were `added`, `removed` and `modified`.
         """
         self.open()
-        old = other if isinstance(other, str) else (other.open()).id
+        old = (other.open()).id if isinstance(other, Sandbox) else id_of(other)
         return diff_of(self.client.diff(old, self.id, patch=patch, limit=limit), paths)
 
     def apply(
-        self, fork: Union[str, "Sandbox"], *, on_conflict: Optional[str] = None, base: Optional[str] = None
+        self, fork: Union[str, Snapshot, "Sandbox"], *, on_conflict: Optional[str] = None, base: Optional[str] = None
     ) -> Json:
         """Brings what a fork (or a snapshot, by id or name) has changed to this sandbox: {applied, changes, conflict_count, conflicts}.
 
         What both have changed since the snapshot that they have in common (or `base`) is a conflict: then nothing is applied and
         ApplyConflict tells the paths, unless `on_conflict` is "skip" (all but those) or "theirs" (the fork's files win).
         """
-        body = {"from": fork if isinstance(fork, str) else fork.id, "on_conflict": on_conflict, "base": base}
+        body = {"from": id_of(fork), "on_conflict": on_conflict, "base": base}
         result = self._call("POST", ["apply"], body=body, timeout=FOREVER)
         if not result["applied"]:
             raise errors.ApplyConflict(result["conflicts"], result["conflict_count"])
         return result
 
-    def rollback(self, snapshot: str) -> SandboxInfo:
-        """Back to what a snapshot, by id or name, has: its processes end and it starts anew over those files."""
-        return self._change("POST", ("rollback",), body={"snapshot": snapshot}, timeout=FOREVER)
+    def rollback(self, snapshot: Union[str, Snapshot]) -> SandboxInfo:
+        """Back to what a snapshot (or its id or name) has: its processes end and it starts anew over those files."""
+        return self._change("POST", ("rollback",), body={"snapshot": id_of(snapshot)}, timeout=FOREVER)
 
     def tree(self) -> Json:
         """{root_id, nodes}: what it comes from, and all that came from that; parents before their children."""
