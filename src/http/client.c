@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The socket is non-blocking and every wait is a poll(), so that a signal can end one, TLS can ask
- * for the other direction, and a server that answers in the middle of an upload is heard.
+ * The socket is non-blocking and every wait is a poll(). So a signal can end a wait, TLS can wait
+ * for the other direction, and an answer in the middle of an upload is noticed.
  */
 #include "http/client.h"
 
@@ -52,7 +52,7 @@ static int time_left_ms(const struct http_client *c)
 	return c->deadline_us <= now ? 0 : (int)MIN((c->deadline_us - now) / 1000 + 1, INT32_MAX);
 }
 
-/* Waits for EPOLLIN or EPOLLOUT events of the socket; those that came. */
+/* Waits for EPOLLIN or EPOLLOUT on the socket. Returns the events that came. */
 static int await(const struct http_client *c, uint32_t events, int timeout_ms)
 {
 	struct pollfd p = {.fd = c->transport.fd};
@@ -129,17 +129,18 @@ int http_client_fd(const struct http_client *c)
 	return c->transport.fd;
 }
 
-/* What the server did was no HTTP: -EPROTO, with no errno in the sentence. */
+/* The server broke the rules of HTTP: -EPROTO, with no errno in the message. */
 #define unheard(err, ...) (err_set(err, ERR_UNAVAILABLE, 0, __VA_ARGS__), -EPROTO)
 
-/* The first failure is the cause; later ones only say that there was one. */
+/* Only the first failure is kept: it is the cause of the later ones. */
 static void note_failure(struct http_client *c, ssize_t n)
 {
 	if (c->server.tls && n < 0 && n != -EAGAIN && !*c->tls_error)
 		tls_last_error(c->tls_error, sizeof(c->tls_error));
 }
 
-/* One read into in; waits if asked. Bytes, 0 at the end, -EAGAIN, -EINTR or what broke it. */
+/* One read into in; waits if asked. Returns the bytes, 0 at the end, or a negative errno, also
+ * -EAGAIN and -EINTR. */
 static ssize_t fill(struct http_client *c, bool wait)
 {
 	for (;;) {
@@ -166,9 +167,9 @@ static ssize_t fill(struct http_client *c, bool wait)
 }
 
 /*
- * Writes out what is in out. While the socket takes nothing, bytes of the server are taken in, so
- * that two sides that both write do not wait for each other for ever. With hear, bytes that came
- * end the writing: 1.
+ * Sends what is in out. While the socket is full, bytes from the server are read, so that two sides
+ * that both write do not wait for each other for ever. With hear, it stops and returns 1 when bytes
+ * come.
  */
 static int drain(struct http_client *c, bool hear)
 {
@@ -228,7 +229,8 @@ static int put_piece(struct http_client *c, const struct http_send *send, const 
 	return len > 0 ? http_encode_chunk(&c->out, data, len) : http_encode_last_chunk(&c->out);
 }
 
-/* 0, 1 when the server has answered before the end, or < 0: err tells the source's failures. */
+/* Returns 0, 1 when the server has answered before the end, or < 0; err is set when the source
+ * failed. */
 static int send_source(struct http_client *c, const struct http_send *send, struct err *err)
 {
 	auto_free char *piece = xcalloc(PIECE, 1);
@@ -279,7 +281,7 @@ static int send_data(struct http_client *c, const struct http_send *send)
 	return 0;
 }
 
-/* A kept connection on which something came, or its end, is of no more use. */
+/* A kept connection is useless once it has unexpected bytes or was closed. */
 static bool is_reusable(struct http_client *c)
 {
 	return c->transport.fd >= 0 && !c->is_ws && c->in.len == 0 && !c->send_error &&
@@ -385,7 +387,7 @@ ssize_t http_client_read(struct http_client *c, void *data, size_t size)
 	if (!c->has_head || size == 0)
 		return -EINVAL;
 	for (;;) {
-		/* The decoder sees no more than the caller has room for. */
+		/* Shows the decoder only as much as the caller has room for. */
 		struct buf window = c->in;
 		ssize_t n;
 		int r;

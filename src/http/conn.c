@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The pump moves one connection as far as it gets without waiting: flush, take a step by the state,
- * again until nothing moves; then it tells epoll and the timer what it waits for. At most IN_MAX
- * bytes are read from a client and not yet used; where a handler pauses a body, reading stops and
- * TCP makes the client wait.
+ * The pump moves one connection as far as it can without waiting. It flushes and takes a step by
+ * the state, and repeats this until nothing moves; then it tells epoll and the timer what it waits
+ * for. At most IN_MAX unused bytes of a client are held. When a handler pauses a body, reading
+ * stops and TCP makes the client wait.
  *
- * A handler that waits for room is told so from an EPOLLOUT event only, never from the pump that a
- * write of its own asked for: a fast client would else keep the loop in one turn for as long as
- * there is data. EPOLLOUT is also how a connection asks to be called next turn for bytes that TLS
- * has already taken from the socket.
+ * A handler that waits for room is called from an EPOLLOUT event only, never from the pump that its
+ * own write started: else a fast client would keep the loop in one turn as long as there is data. A
+ * connection also uses EPOLLOUT to be called next turn for bytes that TLS has already read from the
+ * socket.
  */
 #include "http/conn.h"
 
@@ -23,8 +23,8 @@
 
 #define IN_MAX      ((size_t)64 * 1024)
 #define READ_SIZE   ((size_t)16 * 1024)
-#define OUT_MAX     ((size_t)64 * 1024 * 1024) /* one reply that a handler gives in one piece */
-#define DROPPED_MAX ((size_t)256 * 1024)       /* of a body that nobody wants, before we close */
+#define OUT_MAX     ((size_t)64 * 1024 * 1024) /* one reply that a handler sends in one piece */
+#define DROPPED_MAX ((size_t)256 * 1024)       /* of an unwanted body, before we close */
 
 /* clang-format off */
 static const struct {
@@ -75,7 +75,7 @@ void conn_cut(struct conn *c)
 	loop_io_removep(&c->io);
 	loop_timer_free(take_ptr(c->timer));
 	/* In the middle of a reply the client must see an error: without chunks it could take a
-	 * plain end for the body's. */
+	 * plain end of the connection for the end of the body. */
 	if (c->req && c->req->reply != REPLY_NONE)
 		transport_reset(&c->transport);
 	else
@@ -88,7 +88,7 @@ void conn_cut(struct conn *c)
 	loop_defer(c->loop, conn_free, c);
 }
 
-/* What a state reads for, if it reads at all. */
+/* Whether the connection's state wants to read. */
 static bool wants_read(const struct conn *c)
 {
 	switch (c->state) {
@@ -141,7 +141,7 @@ static uint64_t write_deadline_us(const struct conn *c)
 	return c->last_write_us + http_server_limits(c->server)->write_idle_us;
 }
 
-/* What the connection waits for, told to epoll and the timer. */
+/* Tells epoll and the timer what the connection waits for. */
 static void await(struct conn *c)
 {
 	uint32_t events = 0;
@@ -203,7 +203,7 @@ static bool step_head(struct conn *c)
 	return true;
 }
 
-/* The reply has gone out: what now? */
+/* Called when the reply has gone out. */
 static void finish_request(struct conn *c)
 {
 	request_end(c->req, /* whole= */ true);
@@ -218,7 +218,7 @@ static void finish_request(struct conn *c)
 		conn_move(c, CONN_DRAIN);
 	} else {
 		conn_move(c, CONN_IDLE);
-		/* Thousands may wait like this: they keep no memory for what they do not hold. */
+		/* Thousands of connections may be idle, so they hold no empty buffers. */
 		if (c->in.len == 0)
 			buf_done(&c->in);
 		buf_done(&c->out);
@@ -291,7 +291,7 @@ static bool step_upgraded(struct conn *c)
 		return true;
 	}
 	if (c->out.len == 0)
-		buf_done(&c->out); /* it may be silent for long, as above */
+		buf_done(&c->out); /* it may be silent for long */
 	if (before == 0 || c->req->is_body_paused || c->out.len >= HTTP_HIGH_WATER)
 		return false;
 	c->req->upgrade->on_data(c->req, &c->in);
@@ -384,7 +384,8 @@ void conn_release(struct conn *c, const struct err *err)
 	conn_kick(c);
 }
 
-/* 0, or what ended the connection. An end behind bytes is met again at the next read. */
+/* Returns 0, or what ended the connection. An end after some bytes is seen again at the next
+ * read. */
 static int read_some(struct conn *c)
 {
 	size_t before = c->in.len;
@@ -411,8 +412,9 @@ static int read_some(struct conn *c)
 }
 
 /*
- * The client has shut its end while we do not read. If it has nothing left for us, it is taken to
- * have gone, as a close() looks the same; if it has, it pipelined, and its end is met later.
+ * The client has shut its end while we do not read. If no bytes are left to read, we take it as
+ * gone, since a close() looks the same. If bytes are left, it pipelined, and its end is handled
+ * later.
  */
 static bool has_hung_up(struct conn *c)
 {
@@ -517,7 +519,7 @@ static uid_t peer_uid(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ? (uid_t)-1 : cred.uid;
 }
 
-/* IPv6 clients own whole networks: the upper half of the address stands for one. */
+/* IPv6 clients own whole networks, so the upper half of the address identifies one. */
 static uint64_t peer_network(int fd)
 {
 	union {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Inside of the server: one client's connection, and the request that it is at.
+ * Private to the server: one client's connection, and its current request.
  *
  *	idle --> head --> request --> (drain) --> idle …
  *	                     +--> upgraded
@@ -12,8 +12,8 @@
  *because a close() with unread bytes makes the kernel send a reset, which can take the reply away
  *from the client. Only conn_move() in conn.c changes the state.
  *
- * Functions that handlers call never touch the socket: they fill buffers and ask for conn_kick(),
- * and the pump runs at the end of the turn. So no callback is entered from within another.
+ * Functions that handlers call never touch the socket: they fill buffers and call conn_kick(), and
+ * the pump runs at the end of the turn. So no callback runs inside another.
  */
 #include "base/id.h"
 #include "base/list.h"
@@ -23,7 +23,7 @@
 #include "http/transport.h"
 
 #define PARAMS_MAX 8
-/* Where a writer that heeds no back-pressure loses its client. */
+/* Pending bytes at which a writer that ignores back-pressure loses its client. */
 #define CONN_PENDING_MAX ((size_t)8 * 1024 * 1024)
 
 enum conn_state {
@@ -112,27 +112,27 @@ struct conn {
 	uint64_t dropped_bytes; /* in drain and linger */
 };
 
-/* Owns fd, whatever comes of it. */
+/* Owns fd, also when it fails. */
 must_check int conn_new(struct http_server *server, struct loop *loop, int fd, bool is_unix,
                         struct tls_context *tls, struct err *err);
 void conn_kick(struct conn *c);       /* asks for a pump at the end of this turn */
 struct buf *conn_out(struct conn *c); /* to be filled at once; kicks */
 void conn_release(struct conn *c, const struct err *err); /* its reply is held no longer */
 void conn_cut(struct conn *c); /* ends it now: on_done(false); memory goes at the end of the turn */
-/* Ends the request in mid-body: on_done(false), then the error as its reply where none was begun.
+/* Ends the request in mid-body: on_done(false), then the error as its reply if no reply was begun.
  */
 void conn_refuse(struct conn *c, const struct err *err);
 /* Grants "Expect: 100-continue" if the client waits for it, and starts the body's deadline. */
 void conn_take_body(struct conn *c);
 
-/* router.c: decides what becomes of a request whose head is whole. */
+/* router.c: checks and routes a request whose head is complete. */
 void router_dispatch(struct http_req *req);
 /* One stretch of the body, or NULL, 0 at its end. */
 void router_body(struct http_req *req, const char *data, size_t len);
 
 /* reply.c */
 void reply_err_and_close(struct http_req *req, const struct err *err);
-/* Of a reply that was held: err in its place. */
+/* Sends err in place of a held reply. */
 void reply_replace(struct http_req *req, const struct err *err);
 
 /* request.c */
@@ -148,4 +148,4 @@ void server_conn_added(struct http_server *s, struct conn *c);
 void server_conn_gone(struct http_server *s, struct conn *c);
 void server_conn_idle(struct http_server *s, struct conn *c);
 void server_conn_held(struct http_server *s, struct conn *c);
-void server_request_let_in(struct http_server *s); /* it is asked about again from now on */
+void server_request_let_in(struct http_server *s); /* recheck() is called for it from now on */

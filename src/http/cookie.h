@@ -9,6 +9,6 @@ struct cookie {
 	size_t len;
 };
 
-/* The next one of that name in *rest (NULL: no field came), which moves behind it. Whoever stands
- * beside us may have set one of the same name, so there may be several. */
+/* Finds the next cookie of that name in *rest (NULL: there was no field), and moves *rest behind
+ * it. There may be several: other servers of the same domain may set the same name. */
 bool cookie_next(const char **rest, const char *name, struct cookie *ret);

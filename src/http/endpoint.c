@@ -85,7 +85,7 @@ int endpoint_connect(const struct endpoint *e, struct transport *ret, struct err
 	return 0;
 }
 
-/* "host[:port]" behind the scheme; a slash may follow, a path may not. */
+/* The "host[:port]" after the scheme. A slash may follow, but no path. */
 static int parse_authority(struct endpoint *e, const char *text, const char *default_port)
 {
 	size_t len = strcspn(text, "/");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* Where a blocking client connects to, as a URL says it: "unix:/path", "http://host[:port]" or
+/* The address that a blocking client connects to, from a URL: "unix:/path", "http://host[:port]" or
  * "https://host[:port]". */
 #include "http/target.h"
 #include "http/transport.h"

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A head is taken line by line. scan_line() looks at each byte once, refusing what may stand in no
- * line, and finds the line's end; the line's pieces are then copied into text, where each gets a
- * NUL, and the line leaves in. Limits are judged byte by byte in the same scan, so the answer does
- * not depend on how the bytes were cut on their way. finish() judges the head as a whole.
+ * A head is read line by line. scan_line() looks at each byte once, refuses bytes that no line may
+ * have, and finds the end of the line. The pieces of the line are then copied into text, each with
+ * a NUL, and the line is removed from in. Limits are checked byte by byte in the same scan, so the
+ * result does not depend on how the bytes were split on their way. finish() checks the head as a
+ * whole.
  *
- * A chunked body is read by an automaton, a byte a step outside of the data itself. Extensions and
- * trailers are checked, counted against one small bound and dropped: nothing here uses them, and a
- * trailer that became a field behind the checks of the head would be a way around those.
+ * A chunked body is read by a state machine, one byte at a time outside the data itself. Extensions
+ * and trailers are checked, counted against one small bound and dropped. Nothing here uses them,
+ * and a trailer that became a header field would bypass the checks of the head.
  */
 #include "http/parse.h"
 
@@ -78,7 +79,7 @@ static int too_long(const struct http_head *h, struct err *err)
 	               HTTP_HEAD_MAX);
 }
 
-/* 1: n_scanned bytes at the front of in are a line with its CR LF. */
+/* Returns 1 when the first n_scanned bytes of in are a line with its CR LF. */
 static int scan_line(struct http_head *h, const struct buf *in, struct err *err)
 {
 	size_t max = h->has_start_line ? HTTP_HEAD_MAX - h->n_bytes : HTTP_LINE_MAX;
@@ -102,7 +103,7 @@ static int scan_line(struct http_head *h, const struct buf *in, struct err *err)
 	return 0;
 }
 
-/* Keeps a piece with a NUL behind it; its place in text. */
+/* Keeps a piece with a NUL behind it, and gives its place in text. */
 static int keep(struct http_head *h, const char *piece, size_t len, uint32_t *ret)
 {
 	size_t at = h->text.len;
@@ -277,7 +278,7 @@ bool http_list_has(const char *list, const char *word)
 	return false;
 }
 
-/* Digits alone, as ABNF has it: no sign, no blank, no list. Leading zeros mean nothing else. */
+/* Digits only, as in the RFC's grammar: no sign, no blank, no list. Leading zeros are allowed. */
 static int parse_length(const char *text, uint64_t *ret)
 {
 	uint64_t value = 0;
@@ -328,7 +329,7 @@ static int find_framing(struct http_head *h, struct err *err)
 
 static int check_request(struct http_head *h, struct err *err)
 {
-	/* What decides about trust or meaning may be said once. */
+	/* Fields that decide about trust or meaning may occur only once. */
 	static const char *const single[] = {"Authorization",   "X-API-Key", "Origin",
 	                                     "Content-Type",    "Expect",    "Upgrade",
 	                                     "Content-Encoding"};
@@ -461,7 +462,7 @@ static int size_step(struct http_decoder *d, char c)
 	uint64_t digit;
 
 	if (parse_hex(&c, 1, &digit) == 0) {
-		/* INT64_MAX bounds it too, so that no sum of ours can pass an int64_t. */
+		/* Also bounded by INT64_MAX, so that our sums fit into an int64_t. */
 		if (++d->digits > 16 || d->left > INT64_MAX >> 4)
 			return -EPROTO;
 		d->left = d->left << 4 | digit;
@@ -484,7 +485,7 @@ static int extra_step(struct http_decoder *d, char c)
 	return is_value_byte((unsigned char)c) ? (int)d->state : -EPROTO;
 }
 
-/* The state behind one byte outside of the data, or -EPROTO. */
+/* The state after one byte outside the data, or -EPROTO. */
 static int chunk_step(struct http_decoder *d, char c)
 {
 	switch ((enum chunk_state)d->state) {

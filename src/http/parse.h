@@ -2,13 +2,13 @@
 #pragma once
 /*
  * HTTP/1.1 messages as bytes: heads and body framing, for servers, clients and proxies. No I/O, no
- * clock. There is one reading of every message: what two parsers could understand differently is
- * refused (a length said twice or in two ways, bare CR or LF, folded lines, blanks around names).
+ * clock. Every message has one meaning: anything that two parsers could understand differently is
+ * refused (a length given twice or in two ways, bare CR or LF, folded lines, blanks around names).
  *
  *	struct buf in --> http_head_read() until 1 --> http_decode() until HTTP_DECODE_END --> next
  *
- * Bytes are taken from the front of in as they are understood, so it never holds more than one line
- * of a head. Feeding byte by byte gives the same as feeding all at once.
+ * Bytes are removed from the front of in as they are parsed, so it never holds more than one line
+ * of a head. Feeding byte by byte gives the same result as feeding all at once.
  */
 #include "base/buf.h"
 #include "base/err.h"
@@ -39,11 +39,11 @@ struct http_field {
 	const char *name, *value;
 };
 
-/* A head being read, then read. Strings are borrowed from it. */
+/* A head, while it is read and afterwards. Strings are borrowed from it. */
 struct http_head {
 	enum http_kind kind;
 	bool is_head_reply; /* set by the caller: this response answers HEAD, so it has no body */
-	/* known once http_head_read() gave 1 */
+	/* valid once http_head_read() returned 1 */
 	unsigned minor;     /* of HTTP/1.x: 0 or 1 */
 	const char *method; /* requests */
 	const char *target;
@@ -69,11 +69,13 @@ struct http_head {
 void http_head_init(struct http_head *h, enum http_kind kind);
 void http_head_done(struct http_head *h);
 /*
- * 1: the head is whole and was taken from in; 0: more bytes are needed; < 0: refused, err says why
- * (ERR_BAD_REQUEST, ERR_URI_TOO_LONG or ERR_HEADERS_TOO_LARGE), and nothing behind it may be read.
+ * 1: the head is complete and was removed from in; 0: more bytes are needed; < 0: refused, err says
+ * why (ERR_BAD_REQUEST, ERR_URI_TOO_LONG or ERR_HEADERS_TOO_LARGE), and the caller must not read
+ * on.
  */
 must_check int http_head_read(struct http_head *h, struct buf *in, struct err *err);
-/* By name in any case; NULL if absent. Where a field came several times: the first. */
+/* A field by its name, in any case; NULL if absent. If a field came several times, the first
+ * one. */
 const char *http_head_find(const struct http_head *h, const char *name);
 size_t http_head_count(const struct http_head *h, const char *name);
 struct http_field http_head_field(const struct http_head *h, size_t i); /* i < n_fields */
@@ -105,6 +107,6 @@ must_check int http_decode_eof(struct http_decoder *d);
 /* Writing. */
 must_check int http_encode_chunk(struct buf *out, const void *data, size_t len); /* len > 0 */
 must_check int http_encode_last_chunk(struct buf *out);
-/* A field, if its name is a token and its value can carry no second line; else -EINVAL. */
+/* Writes a field. -EINVAL if its name is not a token or its value could start a second line. */
 must_check int http_encode_field(struct buf *out, const char *name, const char *value);
 bool http_is_token(const char *text, size_t len);

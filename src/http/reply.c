@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Answers, from a handler's calls to bytes in the connection's buffer. Whoever writes a stream must
- * heed http_stream_pending(): one that does not loses its client at CONN_PENDING_MAX, so that the
- * daemon does not lose its memory.
+ * Turns a handler's calls into the bytes of a reply in the connection's buffer. A handler that
+ * streams must watch http_stream_pending(). If it does not, its client is cut off at
+ * CONN_PENDING_MAX, so that the daemon does not run out of memory.
  */
 #include "http/conn.h"
 
@@ -14,7 +14,7 @@
 #include <time.h>
 
 #define ERR_BODY_MAX ((size_t)16 * 1024)
-/* More than this of a body is not worth keeping the connection for. */
+/* If more than this of a body is unread, the connection is closed rather than kept. */
 #define UNREAD_MAX ((size_t)256 * 1024)
 
 static const struct {
@@ -77,9 +77,9 @@ void http_reply_header(struct http_req *req, const char *name, const char *value
 		req->has_cache_control = true;
 }
 
-/* Whether more of the request is on its way than is worth reading, or perhaps nothing at all. How
- * much a chunked body still brings is unknown, and a reply must not promise a connection that ends
- * with the next chunk. */
+/* Whether the unread rest of the request's body is too long, of unknown length, or may never come
+ * (Expect: 100-continue). The reply must not promise to keep a connection that the next chunk may
+ * end. */
 static bool leaves_body_unread(const struct http_req *req)
 {
 	const struct http_decoder *d = &req->conn->decoder;
@@ -181,7 +181,7 @@ void http_stream_start(struct http_req *req, int status, const char *type, int64
 	start(req, status, type, length);
 }
 
-/* A body that breaks its own promise, or a buffer that has no room: the client must see an error.
+/* The body is not as long as declared, or the buffer is full: the client must see an error.
  */
 static int give_up(struct http_req *req)
 {
@@ -264,7 +264,7 @@ void http_reply_json(struct http_req *req, int status, const struct buf *body)
 	http_reply(req, status, "application/json", buf_str(body), body->len);
 }
 
-/* What errors say in the head, whatever the body is. */
+/* Header fields of an error, whatever form its body has. */
 static void put_err_fields(struct http_req *req, const struct err *err)
 {
 	char seconds[24];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a handler may learn of its request. */
+/* What a handler can read of its request. */
 #include "http/conn.h"
 
 #include "base/clock.h"

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What stands between a whole head and its handler, in the order in which it must be:
+ * The checks between a complete head and its handler. The order matters:
  *
  *	divert() --> target --> Host --> Origin --> route --> authorize() --> method --> body -->
  *handler
  *
  * Host and Origin come first because a browser on the same machine can be made to send requests by
  * any site it shows (DNS rebinding, cross-site requests). authorize() comes before 404 and 405, so
- * that who has no key learns nothing of the routes, and before the body, so that no stranger's
- *bytes are kept.
+ * that a client without a key learns nothing about the routes, and before the body, so that no
+ * stranger's bytes are kept.
  */
 #include "http/conn.h"
 
@@ -32,7 +32,7 @@ const char *http_method_name(enum http_method method)
 	return (unsigned)method < HTTP_METHOD_COUNT ? method_names[method] : "?";
 }
 
-/* HTTP_METHOD_COUNT for one that no route has. */
+/* HTTP_METHOD_COUNT if no route has that method. */
 static enum http_method find_method(const char *name)
 {
 	for (unsigned i = 0; i < HTTP_METHOD_COUNT; i++)
@@ -106,7 +106,7 @@ static const struct http_route *find_route(struct http_req *req)
 	return NULL;
 }
 
-/* "GET, HEAD, …" of a path; nothing for one that no route has. */
+/* Lists the methods of a path, "GET, HEAD, …"; nothing if no route has that path. */
 static int list_methods(struct http_req *req, struct buf *out)
 {
 	const struct http_app *app = server_app(req->conn->server);
@@ -239,7 +239,7 @@ static int dispatch(struct http_req *req, struct err *err)
 	if (strcmp(req->head.target, "*") != 0)
 		r = http_target_parse(req->head.target, &req->target, err);
 	if (r < 0)
-		req->conn->must_close = true; /* as for any other request that is no request */
+		req->conn->must_close = true; /* as for any other malformed request */
 	if (r == 0 && !has_good_name)
 		r = http_check_host(req, err);
 	if (r == 0)

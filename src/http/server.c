@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Listeners and the connections that came of them.
+ * Listeners and their connections.
  *
- * When fds or connections run out, the connection that has waited longest for a request gives way
- * to the new one, so that nobody can lock others out by holding idle ones. Where none is idle, the
- * new client is accepted with a reserve fd and closed: left in the queue, it would wake epoll
- * without end. Where even that fails, accepting rests for a moment.
+ * When fds or connections run out, the longest idle connection is closed for the new one, so that
+ * nobody can lock others out by holding idle connections. If none is idle, the new client is
+ * accepted with a reserve fd and closed: if it stayed in the queue, it would wake epoll again and
+ * again. If even that fails, the server stops accepting for a moment.
  */
 #include "http/conn.h"
 
@@ -87,7 +87,7 @@ void server_request_let_in(struct http_server *s)
 	loop_timer_set_in(s->recheck_timer, RECHECK_US);
 }
 
-/* Whether it has a request that goes on. */
+/* Returns whether it has a request that is still running. */
 static bool recheck(struct http_server *s, struct conn *c)
 {
 	struct err err = {0};
@@ -148,7 +148,7 @@ static void on_rested(struct loop *loop, void *arg)
 	watch_listeners(s, true);
 }
 
-/* Small replies go at once; a client that is gone without a word is found within some minutes. */
+/* Sends small replies at once, and finds a client that vanished silently within some minutes. */
 static void tune_tcp(int fd)
 {
 	static const struct {
@@ -180,13 +180,14 @@ static void turn_away(struct http_server *s, struct listener *l)
 		rest(s);
 }
 
-/* There is no room for the client in the queue. Where one gives way, the next turn accepts. */
+/* Makes room for the client in the queue. If an idle connection was closed, the next turn
+ * accepts. */
 static void make_room(struct http_server *s, struct listener *l)
 {
 	struct conn *c = list_first(&s->idle, struct conn, idle_link);
 	struct pollfd p = {.fd = l->fd, .events = POLLIN};
 
-	if (poll(&p, 1, 0) <= 0) /* accept() lacks an fd before it looks for a client */
+	if (poll(&p, 1, 0) <= 0) /* accept() fails without an fd even if no client waits */
 		return;
 	if (!c)
 		turn_away(s, l);
@@ -196,7 +197,7 @@ static void make_room(struct http_server *s, struct listener *l)
 		conn_cut(c);
 }
 
-/* Whether to go on. */
+/* Returns whether to accept more. */
 static bool accept_one(struct listener *l)
 {
 	struct http_server *s = l->server;

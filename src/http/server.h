@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The HTTP/1.1 server: listeners, connections, and one struct http_req per request, which is both
- * what the client asked and the way to answer. Strict by construction (parse.h); back-pressure both
- * ways; deadlines on every wait for the client.
+ * The HTTP/1.1 server: listeners, connections, and one struct http_req per request, which holds
+ * what the client asked and is used to answer it. Parsing is strict (parse.h), there is
+ * back-pressure both ways, and every wait for the client has a deadline.
  *
  *	head complete --> route --> authorize() --> body (none, JSON, or streamed) --> handler
  *	handler: replies at once, or keeps req and replies later from the loop
  *
- * A handler that returns < 0 has not replied: the router turns err into the error body. After it
- * replied, or promised to by returning 0 or more, the req lives until its reply ended or the client
- *is gone; on_done() is then called exactly once, and req is freed after it. All on the loop's
- *thread.
+ * A handler that returns < 0 has not replied: the router sends err as the reply. A handler that
+ * returns 0 or more has replied or will reply. The req then lives until its reply has ended or the
+ * client is gone; on_done() is called exactly once, and then req is freed. All of this happens on
+ * the loop's thread.
  *
- * A req's end is seen only when the loop turns: a handler may use req until it returns to the loop,
- * also after it replied.
+ * A req ends only between turns of the loop: a handler may use it until it returns to the loop,
+ * even after it replied.
  */
 #include "base/json/json.h"
 #include "loop/loop.h"
@@ -51,7 +51,8 @@ struct http_route {
 	enum http_body body;
 	unsigned access;   /* opaque here: what the app's authorize() needs to know */
 	uint64_t body_max; /* bytes; 0 = 1 MiB for JSON, unlimited for streams */
-	/* NULL-terminated: the parameters that the query may have. NULL: the handler looks. */
+	/* NULL-terminated: the parameters that the query may have. NULL: the handler checks
+	 * them. */
 	const char *const *query;
 };
 
@@ -66,30 +67,30 @@ struct http_head; /* parse.h */
 
 struct http_app {
 	/*
-	 * Sees each whole head first; may be NULL. 1: the request is its own, to be answered as by
-	 * a handler with HTTP_BODY_STREAM; none of the checks below was or will be made. 0: it goes
-	 * on as usual. 2: likewise, and the name it is asked by is a good one. < 0: err is the
-	 * answer.
+	 * Sees each complete head first; may be NULL. 1: it takes the request and answers it like a
+	 * handler with HTTP_BODY_STREAM; none of the checks below is made. 0: the request goes on
+	 * as usual. 2: likewise, and its Host is accepted. < 0: err is the answer.
 	 */
 	http_fn divert;
-	/* Answers with an error in words of its own: 1. 0: as http_reply_err() says. May be NULL.
+	/* Answers with the error in a form of its own, and returns 1. 0: http_reply_err() does it.
+	 * May be NULL.
 	 */
 	int (*fail)(struct http_req *req, const struct err *err);
 	const struct http_route *routes; /* with n rows; borrowed */
 	size_t n_routes;
 	http_fn authorize; /* called when head and route are known, before any byte of the body is
 	                      read; also for unknown routes (http_route() NULL) */
-	/* Asked every half second of each request that authorize() has let in and whose reply has
-	 * not ended, terminals and other tunnels too; may be NULL. < 0: it may not go on. err is
-	 * its reply, or it is cut where that has begun. */
+	/* Called every half second for each request that authorize() let in and that has not ended,
+	 * also for terminals and other tunnels; may be NULL. < 0: the request must end. err is its
+	 * reply; if a reply has begun, the connection is cut. */
 	http_fn recheck;
 	/* Around each call of a route's handler; may be NULL. */
 	void (*enter)(struct http_req *req);
 	void (*leave)(struct http_req *req);
-	/* Asked when a reply of success begins; may be NULL. 0: it goes out. Else it is held back
-	 * until http_server_release() of that number. */
+	/* Called when a successful reply begins; may be NULL. 0: it is sent. Else it is held until
+	 * http_server_release() of that number. */
 	uint64_t (*holds)(struct http_req *req);
-	/* Once for each request that got as far as a head, when it is over; may be NULL. */
+	/* Called once for each request with a complete head, when it is over; may be NULL. */
 	void (*ended)(const struct http_req *req, const struct http_outcome *outcome);
 	void *arg;                /* http_app_arg() */
 	struct fair_share *share; /* of clients that authorize() has not seen yet; NULL is fine */
@@ -98,7 +99,8 @@ struct http_app {
 	                             ("localhost", "127.0.0.1", "::1"), any port; NULL = all */
 };
 
-/* What a client may take of time and room. Set before http_server_listen(); the defaults suit. */
+/* How much time and space a client may take. Set before http_server_listen(); the defaults are
+ * usually right. */
 struct http_limits {
 	uint64_t head_us;       /* from a head's first byte, or from the accept, to its last */
 	uint64_t body_idle_us;  /* between two reads of a body that is wanted */
@@ -116,12 +118,12 @@ must_check int http_server_listen(struct http_server *s, int listen_fd, struct t
 /* Stops accepting, lets running replies end until deadline_us, then closes; done is called once. */
 void http_server_drain(struct http_server *s, uint64_t deadline_us, loop_fn done, void *arg);
 void http_server_free(struct http_server *s);
-/* Lets go of the replies that are held up to that number. With an err that is the answer instead;
- * a stream is cut. */
+/* Sends the replies that are held up to that number. With an err, that is sent instead, and a
+ * stream is cut. */
 void http_server_release(struct http_server *s, uint64_t number, const struct err *err);
 struct http_limits *http_server_limits(struct http_server *s);
 
-/* Who has taken a connection over after 101. */
+/* The owner of a connection after 101. */
 struct http_tunnel_ops {
 	void (*on_data)(struct http_req *req, struct buf *in); /* takes what it can from in */
 	void (*on_drain)(struct http_req *req);
@@ -132,7 +134,7 @@ struct http_tunnel_ops {
 void http_tunnel(struct http_req *req, const struct http_tunnel_ops *ops, void *arg);
 void *http_tunnel_arg(const struct http_req *req);
 
-/* Is it asked by a name that is the app's? For who diverts. */
+/* Checks that the Host is one of the app's. For divert(). */
 must_check int http_check_host(const struct http_req *req, struct err *err);
 const struct http_head *http_req_head(const struct http_req *req); /* with every field as it came */
 bool http_is_tls(const struct http_req *req);
@@ -171,18 +173,18 @@ uint64_t http_peer_network(const struct http_req *req);
 int64_t http_content_length(const struct http_req *req); /* -1 = chunked */
 void http_set_user(struct http_req *req, void *user); /* authorize()'s finding, for the handler */
 void *http_user(const struct http_req *req);
-/* From now on fn is asked whether it may go on, instead of the app's recheck(): whoever was let in
- * by something that authorize() does not know. */
+/* From now on fn is called instead of the app's recheck(). For requests that were let in by
+ * something that authorize() does not know. */
 void http_set_recheck(struct http_req *req, http_fn fn);
 /* Whose work the connection is from now on (loop/loop.h); borrowed. */
 void http_set_share(struct http_req *req, struct fair_share *share);
 void http_set_state(struct http_req *req, void *state); /* the handler's own */
 void *http_state(const struct http_req *req);
 
-/* A streamed body. fn gets each stretch of bytes, and once (NULL, 0) at its end; nothing more once
- * the reply has ended. Errors in the framing and a client that stops sending end the req: the last
- * call is then on_done(), without an end of the body before it. The client is not read until
- * http_on_body() is called, so a handler may open first what the bytes go to. */
+/* A streamed body. fn gets each piece, and (NULL, 0) once at the end; nothing after the reply has
+ * ended. Framing errors and a client that stops sending end the req: then on_done() is called
+ * without the (NULL, 0) before it. Nothing is read from the client until http_on_body() is called,
+ * so a handler may first open the place that the bytes go to. */
 typedef void (*http_body_fn)(struct http_req *req, const char *data, size_t len, void *arg);
 void http_on_body(struct http_req *req, http_body_fn fn, void *arg);
 void http_body_pause(struct http_req *req,
@@ -190,7 +192,7 @@ void http_body_pause(struct http_req *req,
 /* Exactly once, when the req ends. */
 typedef void (*http_done_fn)(void *arg);
 void http_on_done(struct http_req *req, http_done_fn fn, void *arg);
-/* For that call: was the reply written out? Else the client is gone or was cut off. */
+/* For on_done(): was the reply sent completely? If not, the client is gone or was cut off. */
 bool http_is_whole(const struct http_req *req);
 
 /* Answers. A header's value is checked for CR, LF and NUL. */

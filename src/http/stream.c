@@ -45,7 +45,8 @@ static int put_event(struct buf *out, enum event_format format, const char *type
 int event_stream_send(struct http_req *req, enum event_format format, const char *type,
                       uint64_t seq, const char *json, size_t len)
 {
-	/* One write an event: one chunk, and no client sees half of it more often than it must. */
+	/* One write for each event, so that it is one chunk and clients rarely see half of an
+	 * event. */
 	auto_call(buf_done) struct buf out = BUF_INIT(len + EVENT_HEAD_MAX);
 	int r = put_event(&out, format, type, seq, json, len);
 

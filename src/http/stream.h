@@ -12,5 +12,6 @@ void event_stream_start(struct http_req *req, enum event_format format);
  * id. */
 must_check int event_stream_send(struct http_req *req, enum event_format format, const char *type,
                                  uint64_t seq, const char *json, size_t len);
-/* A comment (SSE) or an empty line (NDJSON), so that proxies and clients see life. */
+/* Sends a comment (SSE) or an empty line (NDJSON), so that proxies and clients see that the stream
+ * is alive. */
 must_check int event_stream_keepalive(struct http_req *req, enum event_format format);

@@ -10,7 +10,8 @@ static int bad(struct err *err, const char *why)
 	return err_set(err, ERR_BAD_REQUEST, 0, "%s", why);
 }
 
-/* Decodes text where it stands; what it becomes is never longer. NULL, or what is wrong with it. */
+/* Decodes text in place; the result is never longer. Returns NULL, or what is wrong with the
+ * text. */
 static const char *decode(char *text, bool plus_is_blank)
 {
 	char *to = text;

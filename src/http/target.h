@@ -26,8 +26,8 @@ struct http_target {
 };
 
 /*
- * Cuts first, decodes then, so that an encoded slash is data. '+' in a query is a blank, as HTML
- * forms and most client libraries have it. Refuses bad escapes, NUL and invalid UTF-8 anywhere,
+ * Splits first and decodes then, so that an encoded slash is data. '+' in a query is a blank, as in
+ * HTML forms and most client libraries. Refuses bad escapes, NUL and invalid UTF-8 anywhere,
  * control bytes and dot segments in the path (ERR_BAD_REQUEST), and empty segments (ERR_NOT_FOUND).
  */
 must_check int http_target_parse(const char *target, struct http_target *ret, struct err *err);
@@ -36,6 +36,6 @@ void http_target_done(struct http_target *t);
 /* Appends text so that it is one path segment or one query value. */
 must_check int http_escape(struct buf *out, const char *text);
 
-/* "name", "name:port", "[v6]:port": all of the text. *ret_port is 0 where none is said. */
+/* Parses the whole text: "name", "name:port" or "[v6]:port". *ret_port is 0 if there is no port. */
 #define HTTP_HOST_SIZE 256
 must_check int http_host_parse(const char *host, char name[HTTP_HOST_SIZE], unsigned *ret_port);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * OpenSSL's own socket BIO writes with write(), which raises SIGPIPE when the peer has gone. The
- * BIO here sends with MSG_NOSIGNAL instead, so that no program that links this must change its
+ * BIO here sends with MSG_NOSIGNAL instead, so that programs which link this need not change their
  * signals.
  */
 #include "http/tls.h"
@@ -20,7 +20,7 @@ struct tls_context {
 	SSL_CTX *ssl;
 };
 
-/* What the BIO has: the socket, and bytes that somebody read from it before TLS began. */
+/* The BIO's data: the socket, and bytes that were read from it before TLS began. */
 struct source {
 	int fd;
 	struct buf first;
@@ -78,7 +78,7 @@ static long bio_ctrl(BIO *bio, int cmd, long number, void *ptr)
 	return cmd == BIO_CTRL_FLUSH;
 }
 
-/* One for the process, never freed: sessions of any context point at it. */
+/* One for the process, never freed: sessions of all contexts point at it. */
 static BIO_METHOD *bio_method(void)
 {
 	static BIO_METHOD *method;
@@ -124,8 +124,8 @@ static struct tls_context *new_context(const SSL_METHOD *method, struct err *err
 		return NULL;
 	}
 	(void)SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION);
-	/* Renegotiation and compression are doors that nothing here needs. Idle connections give
-	 * their buffers back. */
+	/* Renegotiation and compression are risks that nothing here needs. Idle connections free
+	 * their buffers. */
 	(void)SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
 	                                       SSL_OP_CIPHER_SERVER_PREFERENCE);
 	(void)SSL_CTX_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE |

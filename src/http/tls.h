@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* TLS 1.2 and up by OpenSSL: a context is made once and serves any number of connections. */
+/* TLS 1.2 and later by OpenSSL. A context is made once and serves any number of connections. */
 #include "base/err.h"
 
 struct tls_context;
@@ -14,21 +14,21 @@ must_check int tls_context_new(const char *cert_path, const char *key_path,
  * $SSL_CERT_FILE. */
 must_check int tls_context_new_client(const char *ca_path, struct tls_context **ret,
                                       struct err *err);
-/* For a server whose sessions are given a certificate each. */
+/* For a server that gives each session its own certificate. */
 must_check int tls_context_new_bare(struct tls_context **ret, struct err *err);
-/* A client's: these certificates too. */
+/* Makes a client trust these certificates too. */
 must_check int tls_context_trust(struct tls_context *ctx, const char *ca_path, struct err *err);
 struct ssl_ctx_st *tls_context_ssl(struct tls_context *ctx); /* borrowed */
 void tls_context_free(struct tls_context *ctx); /* NULL is fine; connections keep what they need */
 
 /*
- * A session on a non-blocking socket, which stays the caller's. server_name NULL: the server's
- * side; else the name or address that the certificate must bear. The handshake happens in the first
+ * A session on a non-blocking socket, which the caller still owns. server_name NULL: the server's
+ * side; else the name or address that the certificate must have. The handshake happens in the first
  * reads and writes.
  */
 must_check int tls_session_new(struct tls_context *ctx, int fd, const char *server_name,
                                struct ssl_st **ret, struct err *err);
-/* What somebody has read from the socket already: it comes before what is there. */
+/* Bytes that were already read from the socket: TLS sees them first. */
 must_check int tls_session_feed(struct ssl_st *ssl, const void *data, size_t len);
 /* Why the last call on this thread failed, or "". */
 void tls_last_error(char *text, size_t size);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A non-blocking connected socket, bare or with TLS on it. TLS may have to write in order to read
- * and the other way round: after -EAGAIN, read_wants and write_wants say which event to wait for.
+ * A non-blocking connected socket, with or without TLS. TLS may have to write in order to read and
+ * the other way round: after -EAGAIN, read_wants and write_wants say which event to wait for.
  */
 #include "base/err.h"
 
@@ -28,5 +28,5 @@ must_check ssize_t transport_write(struct transport *t, const void *data, size_t
 bool transport_has_pending(const struct transport *t);
 void transport_shutdown(struct transport *t); /* nothing more will be written */
 void transport_close(struct transport *t);    /* twice is fine */
-/* The same, so that the peer sees an error and not an end. */
+/* Closes so that the peer sees an error and not an end. */
 void transport_reset(struct transport *t);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The codec takes a frame when all of it is there, so a message is never held in more than two
- * places: whole in the reader's buffer, or gathered from its fragments. A message of one frame is
- * given out where it lies.
+ * The codec takes a frame only when all of it has come. So a message is in one of two places: whole
+ * in the reader's buffer, or collected from its fragments. A message of one frame is returned
+ * without a copy.
  *
  * A server connection ends in the order of RFC 6455: a close frame each way, then the socket. We
  * wait for the client's answer for CLOSE_WAIT_US only.
@@ -48,7 +48,8 @@ static bool is_control(enum ws_opcode op)
 	return op >= WS_CLOSE;
 }
 
-/* 1, 0 = more bytes needed, or -EPROTO. The shortest form of a length is the only one. */
+/* Returns 1, 0 if more bytes are needed, or -EPROTO. Only the shortest form of a length is
+ * accepted. */
 static int parse_length(const unsigned char *p, size_t have, struct frame *f)
 {
 	unsigned bytes = (p[1] & 0x7f) == 126 ? 2 : (p[1] & 0x7f) == 127 ? 8 : 0;
@@ -116,7 +117,7 @@ static int check_close(const char *data, size_t len)
 	return utf8_is_valid(data + 2, len - 2) ? 0 : -EILSEQ;
 }
 
-/* A frame's payload into its message. 1 = the message is whole. */
+/* Adds a frame's payload to its message. 1: the message is complete. */
 static int gather(struct ws_codec *c, const struct frame *f, const char **data, size_t *len)
 {
 	int r;
@@ -203,7 +204,7 @@ void ws_accept_key(const char *key, char ret[WS_ACCEPT_SIZE])
 	int len = snprintf(text, sizeof(text), "%.64s258EAFA5-E914-47DA-95CA-C5AB0DC85B11", key);
 
 	if (EVP_Q_digest(NULL, "SHA1", NULL, text, (size_t)len, digest, &digest_len) != 1)
-		abort(); /* OpenSSL without SHA-1 cannot do what this protocol asks */
+		abort(); /* the protocol needs SHA-1 */
 	(void)base64_encode(digest, sizeof(digest), ret);
 }
 
@@ -246,7 +247,7 @@ void ws_pause(struct http_ws *ws, bool on)
 	http_body_pause(ws->req, on);
 }
 
-/* What is buffered goes out, then the connection closes. */
+/* Sends what is buffered, then closes the connection. */
 static void end_socket(struct http_ws *ws)
 {
 	ws->req->reply = REPLY_ENDED;

@@ -44,13 +44,14 @@ struct http_ws_ops {
 	void (*on_drain)(struct http_ws *ws, void *arg);
 	void (*on_close)(struct http_ws *ws, void *arg); /* exactly once; ws is freed after it */
 };
-/* Answers 101. Refuses with err when the request is no valid upgrade. (A foreign Origin does not
- * come this far: the router refuses it for every request.) Pings are answered inside. */
+/* Answers 101. Fails with err when the request is not a valid upgrade. (The router has already
+ * refused a foreign Origin.) Pings are answered inside. */
 must_check int ws_accept(struct http_req *req, const struct http_ws_ops *ops, void *arg,
                          struct http_ws **ret, struct err *err);
 must_check int ws_send(struct http_ws *ws, enum ws_opcode op, const void *data, size_t len);
 size_t ws_pending(const struct http_ws *ws);
 void ws_pause(struct http_ws *ws, bool on); /* stops reading the client */
-/* Says good-bye: no message comes after it, on_close() once the client has answered or time is up.
+/* Sends a close frame. No message comes after it; on_close() is called once the client has answered
+ * or time is up.
  */
 void ws_close(struct http_ws *ws, unsigned code, const char *reason);

@@ -55,7 +55,7 @@ bool address_is_equal(const struct address *a, const struct address *b)
 	return a->bits == b->bits && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
 }
 
-/* a with all bits behind the prefix cleared. */
+/* a with all bits after the prefix cleared. */
 static struct address cut(const struct address *a, unsigned prefix)
 {
 	struct address c = {.bits = a->bits};

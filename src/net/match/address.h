@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Addresses and ranges of them. One address has one form here: an IPv4 address that came as an IPv6
- * one ("::ffff:127.0.0.1"), as sockets and resolvers hand them out, is the IPv4 address.
+ * Addresses and ranges of them. Each address has one form: an IPv4 address that came as IPv6
+ * ("::ffff:127.0.0.1"), as sockets and resolvers give it, is stored as the IPv4 address.
  */
 #include "net/match/why.h"
 
@@ -28,7 +28,7 @@ must_check int address_parse(const char *text, size_t len, struct address *ret, 
 void address_format(const struct address *a, char ret[ADDRESS_SIZE]);
 bool address_is_equal(const struct address *a, const struct address *b);
 
-/* "10.0.0.0/8"; a bare address is the range of it alone. Bits behind the prefix are refused. */
+/* "10.0.0.0/8"; a bare address is a range of one. Bits after the prefix are refused. */
 must_check int cidr_parse(const char *text, size_t len, struct cidr *ret, const char **why);
 void cidr_format(const struct cidr *c, char ret[CIDR_SIZE]);
 bool cidr_has(const struct cidr *c, const struct address *a);

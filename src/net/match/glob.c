@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The pattern is an automaton whose states are the places in it. The set of places that the text so
- * far can have led to is kept as bits, and each byte of the text moves all of them at once: those
- * before a byte that matches go on by one, those before a star stay. A star may match nothing, so
- * that being before it is also being behind it; two stars never follow each other, so one step
- * closes the set.
+ * The pattern is a state machine; its states are the places in the pattern. The set of places that
+ * the text so far may have reached is kept as bits. Each byte of the text moves all of them at
+ * once: a place before a matching byte moves on by one, a place before a star stays. A star may
+ * match nothing, so a place before it is also a place behind it. Two stars never follow each other,
+ * so one step completes the set.
  */
 #include "net/match/glob.h"
 
@@ -27,7 +27,7 @@ int glob_check(const char *pattern, const char **why)
 	return 0;
 }
 
-/* Where in a pattern stands what. */
+/* The places of each kind of character in a pattern. */
 struct marks {
 	struct places star, deep_star; /* the first of its two */
 	struct places any;             /* '?' */
@@ -53,7 +53,7 @@ static void find_marks(const char *pattern, struct marks *ret)
 	}
 }
 
-/* Adds to *to the places of from that are in where, n further on. */
+/* Adds the places of from that are in where to *to, shifted by n. */
 static void move(struct places *to, const struct places *from, const struct places *where,
                  unsigned n)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What may stand where a host is meant: a name or an address, with a port in an authority. */
+/* A host: a name or an address. An authority is a host with an optional port. */
 #include "net/match/address.h"
 #include "net/match/hostname.h"
 
@@ -14,7 +14,7 @@ struct host {
 
 /* "example.com", "192.0.2.1", "[2001:db8::1]". */
 must_check int host_parse(const char *text, size_t len, struct host *ret, const char **why);
-/* "host" or "host:port", as Host fields and URLs have it. *ret_port is 0 where none is said. */
+/* "host" or "host:port", as in Host fields and URLs. *ret_port is 0 if there is no port. */
 must_check int authority_parse(const char *text, size_t len, struct host *ret, uint16_t *ret_port,
                                const char **why);
 void host_format(const struct host *host, char ret[HOST_SIZE]); /* IPv6 in brackets */

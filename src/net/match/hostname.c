@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A name is copied label by label, each byte judged as it is copied. Nothing is decoded: NUL,
- * blank,
- * '%', '@', '#', ':' and every byte past ASCII are refused like any other byte that is not of the
- * alphabet, so there is no second reading for a resolver to take.
+ * A name is copied label by label, and each byte is checked as it is copied. Nothing is decoded:
+ * NUL, blank, '%', '@', '#', ':' and every byte beyond ASCII are refused like any other byte that
+ * is not in the alphabet. So a resolver cannot read the name in another way.
  *
- * A pattern is a name in which a label may be '*'. It is matched from its last label to its first,
- * which makes "evilexample.com" and "example.com.evil.tld" differ from "*.example.com" where they
- * must, without any comparison of suffixes.
+ * A pattern is a name in which a label may be '*'. It is matched label by label from the last to
+ * the first, so "evilexample.com" and "example.com.evil.tld" do not match "*.example.com".
  */
 #include "net/match/hostname.h"
 
@@ -41,7 +39,7 @@ static int check_byte(char c, const char **why)
 	return refuse_as(why, "has a character that no host name has");
 }
 
-/* label is canonical but for its form. */
+/* The bytes of label are checked already; this checks its form. */
 static int check_label(const char *label, size_t len, const char **why)
 {
 	if (len == 0)
@@ -64,7 +62,7 @@ static bool is_number(const char *label, size_t len)
 	return true;
 }
 
-/* Copies one label to the end of *name; *label_len is what it took of text. */
+/* Appends one label to *name; *label_len is the number of bytes taken from text. */
 static int copy_label(struct hostname *name, const char *text, size_t len, bool stars,
                       size_t *label_len, const char **why)
 {
@@ -156,7 +154,7 @@ int hostname_pattern_parse(const char *text, size_t len, struct hostname_pattern
 	return 0;
 }
 
-/* The last label of the first *len bytes; *len becomes what is before it and its dot. */
+/* The last label of the first *len bytes; *len becomes the length before it and its dot. */
 static const char *pop_label(const char *text, size_t *len, size_t *label_len)
 {
 	const char *dot = memrchr(text, '.', *len);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Host names. There is one reading of a name, made here from bytes that anybody sent (a policy, a
- * DNS query, a ClientHello, a Host field, a URL), and from then on only the canonical struct is
- * passed on: the name that was judged is the name that is resolved, dialled and written down.
+ * Host names. A name is parsed once, here, from untrusted bytes (a policy, a DNS query, a
+ * ClientHello, a Host field, a URL). From then on only the canonical struct is passed on: the name
+ * that was judged is the name that is resolved, dialled and logged.
  *
  * Canonical: 1 to 253 bytes, labels of 1 to 63 lower-case letters, digits, '-' and '_' that neither
- * begin nor end with '-', divided by single dots, without a dot at the end. '_' is no part of a
- * host name by RFC 952, but names in use have it, and it means nothing to any matcher.
+ * begin nor end with '-', divided by single dots, without a dot at the end. RFC 952 does not allow
+ * '_', but names in use have it, and it has no special meaning in matching.
  *
  * Not names: anything whose last label is a number (inet_aton() takes "127.1", "0x7f.1" and
  * "2130706433" for addresses; addresses have a parser of their own, see net/match/host.h), and
@@ -25,7 +25,7 @@ struct hostname {
 	char text[HOSTNAME_SIZE]; /* ends in a NUL, and has no other */
 };
 
-/* All of the len bytes; one dot at the end is dropped, capitals become small. */
+/* Parses all len bytes. One dot at the end is dropped, capitals become lower case. */
 must_check int hostname_parse(const char *text, size_t len, struct hostname *ret, const char **why);
 bool hostname_is_equal(const struct hostname *a, const struct hostname *b);
 int hostname_compare(const struct hostname *a, const struct hostname *b); /* for sorting */
@@ -33,7 +33,7 @@ int hostname_compare(const struct hostname *a, const struct hostname *b); /* for
 bool hostname_is_local(const struct hostname *name);
 
 /*
- * What a policy writes where it means names:
+ * A pattern for host names in a policy:
  *	example.com        that name alone
  *	*.example.com      every name below it, at any depth, and not example.com itself
  *	a.*.example.com    exactly one label in the place of an inner star

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * First the escapes, byte by byte; then the segments, so that "%2e%2e" is a '..' like any other.
- * The result is never longer than what it was made from.
+ * First the escapes are decoded, byte by byte; then the segments are resolved, so "%2e%2e" is a
+ * '..' like any other. The result is never longer than the input.
  */
 #include "net/match/path.h"
 
@@ -71,7 +71,8 @@ static bool is_encoded_slash(const char *text)
 	return is_escape_of(text, "2F") || is_escape_of(text, "5C");
 }
 
-/* Whether a segment has dots that a server sees which decodes it, or which cuts parameters off. */
+/* Whether a segment has dots that only some servers see: those that decode it, or that cut off
+ * parameters. */
 static bool has_hidden_dots(const char *segment, size_t len)
 {
 	size_t from = 0;
@@ -134,8 +135,8 @@ static int resolve(char *text, const char **why)
 	return 0;
 }
 
-/* How long the escape at text is that becomes a slash, or by decoding it again and again ("%25" is
- * '%') a character that every path may have; *ret is that. 0: none is there. */
+/* The length of an escape at text that stands for a slash, or that becomes an unreserved character
+ * in *ret when it is decoded repeatedly ("%25" is '%'). 0 if there is none. */
 static size_t loose_escape(const char *text, char *ret)
 {
 	size_t n = 1;
@@ -156,7 +157,7 @@ static size_t loose_escape(const char *text, char *ret)
 	return n + 2;
 }
 
-/* The reading of a server that decodes more; *ret is NULL if it is the same. */
+/* The path as a server reads it that decodes more; *ret is NULL if that is the same. */
 static int make_loose(const char *text, char **ret, const char **why)
 {
 	auto_free char *loose = xstrdup(text);

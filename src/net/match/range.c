@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A table of what IANA's registries of special addresses say is not for the public internet
- * (RFC 6890 and its successors), with the clouds' metadata addresses put before the ranges in which
- * they lie: the first row that has an address decides. Of IPv6 all that is outside of 2000::/3 is
- * not in use and therefore closed.
+ * A table of the addresses that are not public by IANA's registries of special addresses (RFC 6890
+ * and its successors). The first row that contains an address decides, so the clouds' metadata
+ * addresses come before the ranges that contain them. All IPv6 outside 2000::/3 is unused and
+ * therefore closed.
  *
- * Several IPv6 ranges carry an IPv4 address that some router or the kernel would go to. They are
- * closed as such, and what they carry is judged as well, so that naming 64:ff9b::/96 in a policy
- * does not open 64:ff9b::10.0.0.1.
+ * Several IPv6 ranges embed an IPv4 address that a router or the kernel would connect to. These
+ * ranges are closed, and the embedded address is judged as well, so that naming 64:ff9b::/96 in a
+ * policy does not open 64:ff9b::10.0.0.1.
  */
 #include "net/match/range.h"
 
@@ -43,7 +43,7 @@ static const struct {
 };
 static_assert(ARRAY_SIZE(kinds) == RANGE_KIND_COUNT, "a kind has no row");
 
-/* Where a row's addresses carry an IPv4 address. */
+/* Where a row's addresses embed an IPv4 address. */
 enum embedding {
 	EMBEDS_NONE,
 	EMBEDS_LAST,   /* in the last four bytes */
@@ -129,7 +129,7 @@ static const struct row *find_row(const struct address *a)
 	return NULL;
 }
 
-/* The IPv4 address that a carries, if it does. */
+/* The IPv4 address that is embedded in a, if any. */
 static bool find_embedded(const struct address *a, struct address *ret)
 {
 	const struct row *row = find_row(a);
@@ -153,7 +153,8 @@ static bool any_has(const struct cidr *list, size_t n, const struct address *a)
 	return false;
 }
 
-/* Of a alone; *ret_prefix is the width of the range that decided. */
+/* The kind of a without its embedded address; *ret_prefix is the prefix length of the range that
+ * decided. */
 static enum range_kind own_kind(const struct range_site *site, const struct address *a,
                                 unsigned *ret_prefix)
 {
@@ -162,7 +163,7 @@ static enum range_kind own_kind(const struct range_site *site, const struct addr
 	*ret_prefix = row ? row->prefix : 0;
 	if (any_has(site->never, site->n_never, a))
 		return RANGE_OPERATOR;
-	/* Nothing opens multicast and kin, so that being the host's does not either. */
+	/* Nothing opens multicast and the like, even where the address is the host's. */
 	if (row && kinds[row->kind].opening == BY_NOTHING)
 		return row->kind;
 	if (any_has(site->own, site->n_own, a))

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Which addresses are the public internet, and which are closed: the host itself, its neighbours,
- * the cloud's metadata services, and the odd corners of both address families. What a policy allows
- * in general ("everything", a name, 0.0.0.0/0) never covers a closed address. It takes a range
- * of the policy that lies inside the closed one; some need the very address, some nothing opens.
- * The host itself, its link and metadata services are the operator's: a policy opens them only
- * where the operator has said that it may.
+ * Which addresses are public, and which are closed: the host itself, its neighbours, the cloud's
+ * metadata services, and the special ranges of both address families. A general permission of a
+ * policy ("everything", a name, 0.0.0.0/0) never covers a closed address. The policy must name a
+ * range inside the closed one; for some it must name the exact address, and some cannot be opened
+ * at all. The host itself, its link and metadata services belong to the operator: a policy opens
+ * them only if the operator allows it.
  */
 #include "net/match/address.h"
 
@@ -29,7 +29,7 @@ enum range_kind {
 	RANGE_KIND_COUNT,
 };
 
-/* What the operator's machine adds to what everybody's addresses mean. Borrowed. */
+/* What is special about addresses on this host. Borrowed. */
 struct range_site {
 	const struct cidr *own; /* the host's addresses and those of other sandboxes */
 	size_t n_own;
@@ -43,11 +43,12 @@ struct range_site {
 };
 
 const char *range_kind_name(enum range_kind kind); /* "link_local" */
-/* Of the address and, where it stands for an IPv4 one, of that: the first that is not public. */
+/* The kind of the address, or of the IPv4 address embedded in it: the first of the two that is not
+ * public. */
 enum range_kind range_kind_of(const struct range_site *site, const struct address *a);
 /*
- * Whether these ranges of a policy's rule may reach a: a is public, or one of them names it. An
- * address that stands for another has to be named and the other be public or named too.
+ * Whether a rule with these ranges may reach a: a is public, or one of them names it. If a embeds
+ * an IPv4 address, a must be named, and the IPv4 address must be public or named too.
  */
 bool range_is_open(const struct range_site *site, const struct address *a, const struct cidr *named,
                    size_t n_named);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The expression becomes a small program (Thompson, 1968; Pike's machine): steps that take a byte,
- * forks, jumps and looks at where in the text it is. Jumps are relative, so that a piece of the
- * program can be moved, to put a fork before it, and copied, to repeat it. regex_run.c runs it.
+ * forks, jumps and assertions about the position in the text. Jumps are relative, so that a piece
+ * of the program can be moved to put a fork before it, and copied to repeat it. regex_run.c runs
+ * it.
  */
 #include "net/match/regex_inside.h"
 
@@ -36,7 +37,7 @@ static int emit(struct parser *p, enum op op, int x, int y)
 	return 0;
 }
 
-/* Makes room for a step before what begins at start. */
+/* Inserts a step at start, before the steps that are there. */
 static int insert(struct parser *p, int start, enum op op, int x, int y)
 {
 	struct step *steps = p->r->steps;
@@ -96,7 +97,7 @@ static int emit_byte(struct parser *p, unsigned byte)
 	return emit_set(p, &s);
 }
 
-/* \d and kin; whether c is one. */
+/* The set of \d and the like; false if c is no such letter. */
 static bool named_set(char c, struct set *ret)
 {
 	struct set s = {0};
@@ -125,7 +126,7 @@ static bool named_set(char c, struct set *ret)
 	return true;
 }
 
-/* A byte that is written with a backslash, which p->at is behind. */
+/* An escaped byte; p->at is behind its backslash. */
 static int escaped_byte(struct parser *p, unsigned *ret)
 {
 	static const char letters[] = "tnrfv", bytes[] = "\t\n\r\f\v";
@@ -168,7 +169,7 @@ static int parse_escape(struct parser *p)
 	return escaped_byte(p, &byte) < 0 ? -EINVAL : emit_byte(p, byte);
 }
 
-/* One end of a range. *ret_is_set: it was \d or kin, and is in *set already. */
+/* One end of a range. *ret_is_set: it was \d or the like, and was added to *set. */
 static int class_item(struct parser *p, struct set *set, unsigned *ret, bool *ret_is_set)
 {
 	*ret_is_set = false;
@@ -243,7 +244,7 @@ static int parse_dot(struct parser *p)
 
 static int parse_choice(struct parser *p);
 
-/* Behind "(?". *ret_is_group: a group follows, rather than flags for the rest of this one. */
+/* After "(?". *ret_is_group: a new group follows, not flags for the rest of the current one. */
 static int parse_flags(struct parser *p, bool *ret_is_group)
 {
 	bool value = true;
@@ -302,7 +303,7 @@ static int parse_group(struct parser *p)
 	return *p->at++ == ')' ? 0 : refuse(p, "has a group without its ')'");
 }
 
-/* All bytes of a character are one. */
+/* The bytes of one character are parsed as one unit. */
 static int parse_literal(struct parser *p)
 {
 	int r;
@@ -358,7 +359,7 @@ static int make_optional(struct parser *p, int start)
 	return insert(p, start, OP_FORK, 1, p->r->n - start + 1);
 }
 
-/* What begins at start, from least to most times. */
+/* Repeats the piece that begins at start, from least to most times. */
 static int repeat(struct parser *p, int start, unsigned least, unsigned most)
 {
 	struct step once[REGEX_STATES_MAX];
@@ -437,8 +438,8 @@ static int parse_sequence(struct parser *p)
 }
 
 /*
- * a|b|c:	fork a … jump end, fork b … jump end, c … The jumps are chained by y, as places and
- * not from here, until the end is known.
+ * a|b|c becomes: fork a … jump end, fork b … jump end, c … Until the end is known, the jumps are
+ * chained by y, which is then an absolute place.
  */
 static int parse_choice(struct parser *p)
 {

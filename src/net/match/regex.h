@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Regular expressions in the syntax of RE2, as far as they are regular: literals, '.', classes,
- * groups, '|', '*', '+', '?', {n,m} (also lazy), ^ $ \A \z \b \B, \d \w \s and their opposites,
- * (?i) and (?s). They are found anywhere in the text unless anchored. What RE2 has beside (Unicode
- * classes, named POSIX classes, (?m)) is refused, and so is what only backtracking can do.
+ * Regular expressions in a part of RE2's syntax: literals, '.', classes, groups, '|', '*', '+',
+ * '?', {n,m} (also lazy), ^ $ \A \z \b \B, \d \w \s and their opposites, (?i) and (?s). They match
+ * anywhere in the text unless anchored. The rest of RE2 (Unicode classes, named POSIX classes,
+ * (?m)) is refused, and so is everything that needs backtracking.
  *
- * Matching takes at most as many steps per byte of the text as the expression has states, whatever
- * the two are: all places that it could be at are followed at once. Bytes are compared, not
- * characters: '.' is one byte.
+ * For each byte of the text, matching takes at most as many steps as the expression has states: all
+ * possible places are followed at once. Bytes are compared, not characters: '.' is one byte.
  */
 #include "net/match/why.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* The program that an expression becomes: shared by who writes and who runs it. */
+/* The program that an expression is compiled to. Shared by regex.c, which compiles it, and
+ * regex_run.c, which runs it. */
 #include "net/match/regex.h"
 
 #define CLASSES_MAX 64

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A run keeps the set of places in the program that the text so far leads to, and each byte moves
- * all of them. A place is in the set once, so a byte costs at most a step for each.
+ * all of them. A place is in the set only once, so a byte costs at most one step per place.
  */
 #include "net/match/regex_inside.h"
 
 #include <ctype.h>
 #include <string.h>
 
-/* The places of a run. Each is there once, and taken up in the order in which it came. */
+/* The places of a run. Each is there only once; they are handled in the order in which they
+ * came. */
 struct places {
 	int list[REGEX_STATES_MAX];
 	int n;
@@ -31,7 +32,7 @@ static bool is_word(const char *text, const char *at, int behind)
 	return *at == '_' || (*at > 0 && isalnum((unsigned char)*at));
 }
 
-/* Whether a look at this point of the text holds. */
+/* Whether an assertion holds at this point of the text. */
 static bool holds(enum op op, const char *text, const char *at)
 {
 	bool is_edge = is_word(text, at, 1) != is_word(text, at, 0);
@@ -55,7 +56,8 @@ static bool holds(enum op op, const char *text, const char *at)
 	return false;
 }
 
-/* Follows what takes no byte, and puts what a byte leads to into *next. True: it has matched. */
+/* Follows the steps that take no byte, and puts the places behind the next byte into *next. True if
+ * it has matched. */
 static bool run_places(const struct regex *r, struct places *now, struct places *next,
                        const char *text, const char *at)
 {

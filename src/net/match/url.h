@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* The URLs that policies hold and questions about them name: SCHEME://HOST[:PORT][/PATH][?QUERY].
+/* URLs in policies, and in questions about policies: SCHEME://HOST[:PORT][/PATH][?QUERY].
  */
 #include "net/match/host.h"
 
@@ -24,5 +24,5 @@ struct url {
 	size_t query_len;
 };
 
-/* Users and fragments are refused: neither has a meaning to a wall. */
+/* Users and fragments are refused: the wall has no use for them. */
 must_check int url_parse(const char *text, size_t len, struct url *ret, const char **why);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * How the parsers of this directory refuse: -EINVAL, and a few words that complete a sentence about
- * the text ("has an empty label"). Who asked knows which field or packet it came from and whether
- * a person reads about it, so no struct err is filled here. why may be NULL.
+ * How the parsers of this directory refuse: they return -EINVAL, and in *why a few words that
+ * complete a sentence about the text ("has an empty label"). The caller knows which field or packet
+ * the text came from, so it makes the error message. why may be NULL.
  */
 #include "base/auto.h"
 

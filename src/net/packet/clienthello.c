@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Records are taken apart byte by byte as they come, and their payload is put together again; once
- * the message is as long as its head says, it is parsed in one go. A byte is looked at once,
- * however small the segments, and no more than CLIENTHELLO_MAX of them are kept.
+ * Records are read byte by byte as they come, and their payload is collected. Once the message is
+ * as long as its head says, it is parsed in one go. Each byte is looked at once, however small the
+ * segments are, and at most CLIENTHELLO_MAX bytes are kept.
  *
  * The parser is as strict as a server would have to be for both to see the same name: every length
  * fits exactly, no extension comes twice, and server_name holds one name of the one type there is.
- * What follows the message in its own record would be read by nobody in the same way and is
- * refused.
+ * Bytes after the message in the same record are refused: servers read them in different ways.
  */
 #include "net/packet/clienthello.h"
 
@@ -38,7 +37,7 @@ void clienthello_done(struct clienthello_reader *r)
 	buf_done(&r->message);
 }
 
-/* A list with a length of one or two bytes that has to fill the rest of c. */
+/* A list after a length of one or two bytes; it must fill the rest of c. */
 static struct cursor whole_list(struct cursor *c, size_t length_size)
 {
 	size_t n = length_size == 1 ? cursor_u8(c) : cursor_u16(c);
@@ -93,7 +92,7 @@ static int read_versions(struct cursor *c, struct clienthello *ret, const char *
 	while (list.left > 0 && !list.failed) {
 		uint16_t version = cursor_u16(&list);
 
-		/* Others are GREASE or drafts. */
+		/* Other versions are GREASE or drafts. */
 		if (version >= 0x0300 && version <= 0x0304)
 			newest = MAX(newest, version);
 	}
@@ -168,7 +167,7 @@ static int parse_hello(const struct buf *message, struct clienthello *ret, const
 	return 0;
 }
 
-/* Judges the part of a record's head that is there: 0, CLIENTHELLO_NOT_TLS or -EINVAL. */
+/* Checks the part of a record's head that has come: 0, CLIENTHELLO_NOT_TLS or -EINVAL. */
 static int check_record_head(const struct clienthello_reader *r, const char **why)
 {
 	bool is_first = r->message.len == 0;
@@ -184,7 +183,7 @@ static int check_record_head(const struct clienthello_reader *r, const char **wh
 	return 0;
 }
 
-/* Length of the message with its head; 0 while that is not there. */
+/* Length of the message with its head; 0 until the head has come. */
 static size_t message_size(const struct clienthello_reader *r)
 {
 	const uint8_t *p = (const uint8_t *)r->message.data;
@@ -230,7 +229,8 @@ int clienthello_feed(struct clienthello_reader *r, const void *data, size_t len,
 			if (r->head_len == sizeof(r->head) && result == 0)
 				r->record_left = (size_t)(r->head[3] << 8 | r->head[4]);
 		} else {
-			/* The head first, byte by byte, so that cuts do not change the answer. */
+			/* The head first, byte by byte, so that the result does not depend on how
+			 * the bytes were split. */
 			if (r->message.len >= HANDSHAKE_HEAD)
 				n = MIN(len, r->record_left);
 			n = MIN(n, CLIENTHELLO_MAX - r->n_bytes);

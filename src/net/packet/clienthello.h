@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The first message of a TLS connection, looked at on its way: which name the client says it wants,
- * which protocols it offers. Nothing is answered and no key is made.
+ * Reads the first message of a TLS connection in passing: which name the client wants, and which
+ * protocols it offers. Nothing is answered and no key is made.
  *
  *	first bytes of a connection --> clienthello_feed() until it is not CLIENTHELLO_MORE
  *
- * Who feeds keeps the bytes to send them on. At most 64 KiB are looked at, in records and segments
- * of any size. What the feeder gets does not depend on how the bytes were cut.
+ * The caller keeps the bytes to send them on. At most 64 KiB are read, in records and segments of
+ * any size. The result does not depend on how the bytes were split.
  */
 #include "base/buf.h"
 #include "net/match/hostname.h"
@@ -39,9 +39,10 @@ struct clienthello_reader {
 	struct clienthello *ret;
 };
 
-/* *ret is filled once all is read; it must outlive the reader. */
+/* *ret is filled once the whole message was read; it must outlive the reader. */
 void clienthello_init(struct clienthello_reader *r, struct clienthello *ret);
 void clienthello_done(struct clienthello_reader *r);
-/* A clienthello_result, or -EINVAL with why: not to be passed on, whatever the policy. */
+/* A clienthello_result. Or -EINVAL with why: the connection must not be passed on, whatever the
+ * policy says. */
 must_check int clienthello_feed(struct clienthello_reader *r, const void *data, size_t len,
                                 const char **why);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Reading packets of length-prefixed things. A cursor is a piece of the packet; reading past its
- * end fails, sticks, and gives zeros, so that a run of reads needs one check at its end.
+ * Reads packets with length-prefixed parts. A cursor is a piece of the packet. Reading past its end
+ * gives zeros and marks it as failed for good, so a series of reads needs one check at its end.
  */
 #include "base/auto.h"
 
@@ -51,7 +51,7 @@ static inline uint32_t cursor_u32(struct cursor *c)
 	return high << 16 | cursor_u16(c);
 }
 
-/* A piece of n bytes; of a failed cursor an empty, failed one. */
+/* A piece of n bytes; an empty, failed one if the cursor has failed. */
 static inline struct cursor cursor_piece(struct cursor *c, size_t n)
 {
 	const uint8_t *p = cursor_bytes(c, n);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * DNS messages, for a stub that stands between guests and a resolver and believes neither:
+ * DNS messages, for a stub between guests and a resolver that trusts neither:
  *
  *	guest --> dns_query_parse() --> judged --> dns_query_write() --> resolver
  *	guest <-- dns_answer_write() <-- judged <-- dns_response_parse() <--
  *
- * A guest's bytes never reach the resolver: what is asked there is written anew from the canonical
- * name. Likewise of an answer only addresses pass. Types other than A and AAAA do not exist here
- * (HTTPS and SVCB records lead to other protocols, ports and encrypted names): their answer is that
- * the name has none.
+ * A guest's bytes never reach the resolver: its query is written anew from the canonical name. Of
+ * an answer, only the addresses are passed on. Only the types A and AAAA exist here, since HTTPS
+ * and SVCB records lead to other protocols, ports and encrypted names: for other types the answer
+ * is that the name has no such record.
  */
 #include "base/buf.h"
 #include "net/match/address.h"
@@ -51,19 +51,19 @@ struct dns_query {
 };
 
 /*
- * DNS_NOERROR: *ret is a question to judge. Another rcode: it is to be answered with that. -EINVAL:
- * it is no query and gets no answer.
+ * DNS_NOERROR: *ret is a question to judge. Another rcode: the caller answers with it. -EINVAL: it
+ * is not a query and gets no answer.
  */
 must_check int dns_query_parse(const void *data, size_t len, struct dns_query *ret);
 /*
- * Appends the answer to q: those of the addresses that are of the type it asks for. What does not
- * fit (the guest's UDP size, or DNS_TCP_MAX) leaves an answer that says so and has none.
+ * Appends the answer to q, with the addresses of the type that it asks for. If they do not fit
+ * (into the guest's UDP size or DNS_TCP_MAX), the answer is marked as truncated and has none.
  */
 must_check int dns_answer_write(struct buf *out, const struct dns_query *q, enum dns_rcode rcode,
                                 const struct address *addresses, size_t n, uint32_t ttl_s,
                                 bool is_tcp);
 
-/* What the resolver is asked. id must not be guessable. */
+/* Writes the query to the resolver. id must not be guessable. */
 must_check int dns_query_write(struct buf *out, uint16_t id, const struct hostname *name,
                                enum dns_type type);
 
@@ -76,8 +76,8 @@ struct dns_response {
 };
 
 /*
- * The answer to exactly this question: addresses of name, or of what its CNAMEs lead to within the
- * message. Anything else is -EINVAL and to be taken as if it had never come.
+ * Parses the answer to exactly this question: addresses of name, or of the name that its CNAMEs
+ * lead to within the message. Anything else is -EINVAL, and the caller must ignore it.
  */
 must_check int dns_response_parse(const void *data, size_t len, uint16_t id,
                                   const struct hostname *name, enum dns_type type,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The side of the guest, and what is asked upstream. A query is read to its last byte: one
- * question, nothing in the other sections but one EDNS record at most. Whoever sends more is
- * refused, for it is the more that would be a tunnel.
+ * The guest's side, and the queries to the resolver. A query is read to its last byte: one
+ * question, and in the other sections at most one EDNS record. A query with more is refused, since
+ * the extra bytes could be used as a tunnel.
  */
 #include "net/packet/dns_wire.h"
 

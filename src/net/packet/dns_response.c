@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The side of the resolver, or of whoever answers in its stead. The message must be a response with
- * our id and our question; then its answers are gone through once per name of the CNAME chain, in
- * whatever order they stand. Nothing is kept of records that do not belong to the chain, and what
- * follows the answers is not looked at.
+ * The resolver's side; the message may be forged. It must be a response with our id and our
+ * question. Its answers are then searched once for each name of the CNAME chain, in any order.
+ * Records that do not belong to the chain are ignored, and so are the sections after the answers.
  */
 #include "net/packet/dns_wire.h"
 
@@ -120,7 +119,7 @@ int dns_response_parse(const void *data, size_t len, uint16_t id, const struct h
 	response.is_truncated = head.flags & DNS_IS_TRUNCATED;
 	if (head.n_answers > RECORDS_MAX)
 		return refuse_as(why, "has more than 128 answers");
-	/* A cut answer is asked for again, an error has none. */
+	/* A truncated answer is asked for again, and an error has no addresses. */
 	if (!response.is_truncated && response.rcode == DNS_NOERROR &&
 	    follow(&c, data, head.n_answers, asked, type, &response) < 0)
 		return refuse_as(why, "has malformed answers or aliases without an end");

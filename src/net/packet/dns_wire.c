@@ -96,7 +96,7 @@ int dns_read_name(struct cursor *c, const uint8_t *message, struct dns_name *ret
 		is_first = false;
 		if (!message || to >= limit)
 			return -EINVAL;
-		/* No further than where the pointer before it came from. */
+		/* It must end before the place where the last pointer led. */
 		at = (struct cursor){message + to, limit - to, false};
 		limit = to;
 	}
@@ -140,7 +140,7 @@ int dns_name_to(const struct dns_name *name, struct hostname *ret)
 	for (size_t at = 0; name->bytes[at] > 0; at += 1U + name->bytes[at]) {
 		size_t n = name->bytes[at];
 
-		/* It would be read as two labels. */
+		/* A label with a dot would be read as two labels. */
 		if (memchr(name->bytes + at + 1, '.', n))
 			return -EINVAL;
 		if (len > 0)

@@ -35,11 +35,12 @@ must_check int dns_put_u32(struct buf *out, uint32_t value);
 must_check int dns_put_edns(struct buf *out);
 
 /*
- * The name at the front of c, a cursor into message. Pointers are followed if message is not NULL;
- * each has to lead to before where the last one led, so that there is an end to it.
+ * Reads the name at the front of c, a cursor into message. Pointers are followed if message is not
+ * NULL. Each must lead to a place before the last one, so there can be no loop.
  */
 must_check int dns_read_name(struct cursor *c, const uint8_t *message, struct dns_name *ret);
 bool dns_name_is_equal(const struct dns_name *a, const struct dns_name *b);
 struct dns_name dns_name_from(const struct hostname *name);
-/* -EINVAL if it is no host name: the root, or bytes that none has, a dot in a label among them. */
+/* -EINVAL if it is not a host name: the root, or a name with bytes that are not allowed, such as a
+ * dot in a label. */
 must_check int dns_name_to(const struct dns_name *name, struct hostname *ret);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The same judge is asked that the wall asks, in two steps: the connection, which tells whether the
- * wall would have to look inside, and the request. Nothing is resolved: what depends on the name's
- * addresses is said to.
+ * Asks the same judge as the wall does, in two steps: first about the connection, which tells
+ * whether the wall would have to look inside, then about the request. No name is resolved: if the
+ * decision depends on the name's addresses, the answer says so.
  */
 #include "net/policy/explain.h"
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* For a person: what a policy would say to a URL, which rule says so, and how much that is worth.
+/* Explains to a person what a policy decides about a URL, which rule decides, and how strong the
+ * check is.
  */
 #include "net/policy/judge.h"
 
 enum explain_strength {
 	STRENGTH_REFUSED, /* nothing gets through */
-	STRENGTH_ADDRESS, /* the address decides, whoever answers there under whatever name */
+	STRENGTH_ADDRESS, /* the address decides, whatever name the server has */
 	STRENGTH_NAME, /* the name that the client says to TLS; the wall dials that name, and what
 	                  is asked inside of the encryption is not seen */
 	STRENGTH_HOST, /* each request's Host, dialled by that name; nobody proves to be it */
@@ -22,7 +23,7 @@ struct explanation {
 };
 
 const char *explain_strength_name(enum explain_strength strength); /* "verified" */
-/* A request with this method and no header fields of its own. url is "https://host/path" and kin.
+/* Explains a request with this method and no header fields. url is "https://host/path" or the like.
  */
 must_check int explain(const struct policy *p, const struct range_site *site, const char *url,
                        const char *method, struct explanation *ret, struct err *err);

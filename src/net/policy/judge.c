@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A rule matches, does not, or may, where it asks for a fact that is not known yet. Rules are gone
- * through in order up to the first that matches. If no rule before it may match, it decides. If
- * some may, the outcome is still certain where all of them and it agree: all deny, or all plainly
- * allow. Otherwise the fact that is found out most cheaply is asked for: first the connection's
- * first bytes, then its requests, and last the name's addresses, so that a name which a request's
- * path would deny is not resolved for it.
+ * A rule matches, does not match, or may match, if it needs a fact that is not known yet. Rules are
+ * tried in order up to the first that matches. If no rule before it may match, it decides. If some
+ * may, the outcome is still certain when they all agree with it: all deny, or all plainly allow.
+ * Otherwise the judge asks for the cheapest missing fact: first the connection's first bytes, then
+ * its requests, and last the name's addresses. So a name is not resolved for a request whose path
+ * is denied anyway.
  *
- * Rules that allow do not match an address of a closed range that they do not name; rules that deny
- * match whatever they match. A rule that asks for addresses is held against the one that it would
- * lead to: with domains those that the wall resolves, without the one that the guest dialled. One
- * that denies is held against both.
+ * A rule that allows does not match an address of a closed range unless it names that range; a rule
+ * that denies has no such exception. A rule with ranges is compared with the address that it would
+ * lead to: with domains the addresses that the wall resolves, without domains the address that the
+ * guest dialled. A rule that denies is compared with both.
  */
 #include "net/policy/judge_inside.h"
 
@@ -29,7 +29,7 @@ enum need {
 	NEED_NOTHING = BIT(3), /* the fact will not come: a DNS query has no port */
 };
 
-/* One rule held against the facts. */
+/* One rule compared with the facts. */
 struct trial {
 	const struct policy *policy;
 	const struct policy_rule *rule;
@@ -89,7 +89,8 @@ static enum verdict try_protocol(struct trial *t)
 
 static enum verdict try_request(struct trial *t)
 {
-	/* In plain HTTP each request names its host anew, so a rule about names sees each. */
+	/* In plain HTTP each request names its own host, so a rule about names must see each
+	 * request. */
 	bool is_by_host = t->facts->protocol == PROTOCOL_HTTP && t->rule->match.n_domains > 0;
 
 	if (!policy_rule_sees_requests(t->rule) && !is_by_host)
@@ -112,7 +113,8 @@ static bool is_in(const struct policy_match *m, const struct address *a)
 	return false;
 }
 
-/* An address that is to be resolved yet is none to deny: who allows the name has to judge it again.
+/* An address that is not resolved yet cannot be denied. The rule that allows the name is judged
+ * again with the address.
  */
 static enum verdict try_denied_address(struct trial *t)
 {
@@ -125,7 +127,7 @@ static enum verdict try_denied_address(struct trial *t)
 	                                                                                      : NO;
 }
 
-/* Whether the rule leads to the address at all, rather than somewhere of its own. */
+/* Where the rule leads: to the address, or to a target of its own. */
 static enum judge_dial dial_of(const struct policy *p, const struct policy_rule *rule)
 {
 	if (rule->action == ACTION_FORWARD || rule->action == ACTION_RESPOND)
@@ -241,12 +243,12 @@ static struct judge_decision decide(const struct policy *p, const struct tally *
 	return d;
 }
 
-/* Turns a denial into what is allowed to be written down: anything public. */
+/* Turns a denial into an allowed, recorded connection, if the target is public. */
 static struct judge_decision record(const struct policy *p, struct judge_decision d,
                                     const struct range_site *site, const struct judge_facts *facts)
 {
 	bool is_named = facts->name_state == NAME_KNOWN;
-	bool is_told = is_named && p->proxy.url_text; /* who resolves it is the proxy */
+	bool is_told = is_named && p->proxy.url_text; /* the proxy resolves it */
 	const struct address *a = is_named ? facts->resolved : facts->dialled;
 
 	if (is_named && hostname_is_local(facts->name))
@@ -289,8 +291,7 @@ bool judge_target_is_open(const struct range_site *site, const struct url *url,
 {
 	struct cidr itself = {.first = url->host.address, .prefix = url->host.address.bits};
 
-	/* Who writes an address into a policy names it; who writes a name does not name where it
-	 * leads. */
+	/* An address in a policy is named by it; the addresses behind a name are not. */
 	return range_is_open(site, resolved, &itself, url->host.is_name ? 0 : 1) &&
 	       !range_is_daemon(site, resolved, url->port);
 }

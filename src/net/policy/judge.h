@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Whether a policy lets something through. A connection is judged as soon as it comes and again
- *each time that more is known of it; the answer is final, or says what to find out next.
+ * Decides whether a policy lets something through. A connection is judged as soon as it comes, and
+ * again each time that more is known about it. The answer is final, or says what to find out next.
  *
  *	a guest asks DNS for a name		name
  *	    answers are passed on if allowed	name, dialled = resolved = each of them
@@ -14,8 +14,8 @@
  *						+ resolved, for each address that was found
  *	    JUDGE_ALLOW: as decision.dial says	again when the policy is changed
  *
- * So a name that no rule could allow is never resolved, and what is dialled is what was judged
- *last.
+ * So a name that no rule could allow is never resolved, and only an address that was judged is
+ * dialled.
  */
 #include "net/match/host.h"
 #include "net/match/path.h"
@@ -29,7 +29,7 @@ struct judge_header {
 	const char *name, *value;
 };
 
-/* A request, as HTTP has it. All is borrowed. */
+/* An HTTP request. All members are borrowed. */
 struct judge_request {
 	const char *method;
 	const struct host *host; /* that it is for, by its target or Host field */
@@ -47,7 +47,7 @@ enum judge_name_state {
 	NAME_KNOWN,
 };
 
-/* What is known. Zeros and NULLs are what is not. */
+/* What is known so far. Zero and NULL mean not known. */
 struct judge_facts {
 	enum judge_name_state name_state;
 	const struct hostname *name;    /* if NAME_KNOWN */
@@ -75,7 +75,8 @@ enum judge_dial {
 
 struct judge_decision {
 	enum judge_outcome outcome;
-	/* The rule that decided, or JUDGE_NO_RULE; of a need, the first that might. */
+	/* The rule that decided, or JUDGE_NO_RULE; when more must be known, the first rule that
+	 * might match. */
 	size_t rule;
 	enum judge_dial dial;   /* of JUDGE_ALLOW */
 	bool is_recorded;       /* JUDGE_ALLOW only because the policy's mode is to record */
@@ -85,6 +86,6 @@ struct judge_decision {
 
 struct judge_decision judge(const struct policy *p, const struct range_site *site,
                             const struct judge_facts *facts);
-/* Whether a rule's own address (that of a forward or a proxy) may be dialled. */
+/* Whether the address of a rule's forward or proxy may be dialled. */
 bool judge_target_is_open(const struct range_site *site, const struct url *url,
                           const struct address *resolved);

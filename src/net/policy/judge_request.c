@@ -63,7 +63,7 @@ static bool path_matches(const struct policy_match *m, const struct path *path, 
 	return denies ? strict || loose : strict && loose;
 }
 
-/* Of a name or value in a query; what is no escape, or one of a NUL, stays as it is. */
+/* Decodes a name or value of a query. An invalid escape, or one of a NUL, stays as it is. */
 static char *decode(const char *text, size_t len)
 {
 	char *out = xcalloc(len + 1, 1), *to = out;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Hosts are kept sorted, each with its sorted ports, so that the same connections in any order give
- * the same policy. Writing looks for the hosts of each set of ports in turn: quadratic in the
- * number of hosts, which is bounded, and done once when somebody asks.
+ * the same policy. Writing searches the hosts of each set of ports in turn. That is quadratic in
+ * the number of hosts, but the number is bounded, and it is done only when somebody asks.
  */
 #include "net/policy/learn.h"
 
@@ -114,7 +114,7 @@ bool learner_add(struct learner *l, const struct hostname *name, const struct ad
 	return host && add_port(host, port);
 }
 
-/* Whether two hosts can stand in one rule: what one of them may must not spill over to the other.
+/* Whether two hosts can share a rule without giving either more than it had.
  */
 static bool can_share(const struct seen *a, const struct seen *b)
 {
@@ -139,7 +139,7 @@ static void write_host(struct json_writer *w, const struct seen *host, bool want
 	json_put_str(w, NULL, text);
 }
 
-/* Of the hosts that share a rule with the one at i, the names or the addresses. */
+/* Writes the names or the addresses of the hosts that share a rule with the one at i. */
 static void write_hosts(const struct learner *l, struct json_writer *w, size_t i, bool wants_name)
 {
 	const struct seen *first = &l->hosts[i];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What a sandbox may reach: rules in order, of which the first that matches decides; what none
- * matches is denied. So no rules deny everything, and one rule that matches everything and allows
- *is the public internet (closed ranges stay closed: net/match/range.h).
+ * What a sandbox may reach: a list of rules. The first rule that matches decides; if none matches,
+ * the connection is denied. So an empty list denies everything, and one rule that allows everything
+ * opens the public internet (closed ranges stay closed: net/match/range.h).
  *
  *	"deny-all"	"allow-all"
  *	{"mode": "enforce" or "record",
@@ -13,7 +13,8 @@
  *	 "proxy": {"url": …, "username": …, "password": …},	all connections go through it
  *	 "limits": {"connections": 100, "bytes_per_second": 1000000}}
  *
- * match: all that is given must hold, and of each list one entry (of query and headers each).
+ * match: all given conditions must hold; in a list one entry must match (in query and headers,
+ * all).
  *	domains [pattern], cidrs [range], ports [443, "8000-8999"], protocol "tls" or "http",
  *	methods [word], paths [text], query and headers [{"name": text, "value": text}]
  *	where text is {"exact": …}, {"prefix": …}, {"pattern": …} (net/match/glob.h) or {"regex": …}
@@ -26,14 +27,14 @@
  *	{"proxy": {"url": …, "username": …, "password": …}}	the connection goes through it
  *	{"respond": {"status": …, "headers": {…}, "content_type": …, "body": …}}
  *
- * A rule with domains leads to the name: the wall resolves it and dials what it found, whatever
- * address the guest had. A rule without leads to the address that the guest dialled. With domains
- * and ranges the name's addresses must lie in the ranges, which is also how a name reaches a closed
- * one. Through a proxy a name goes as it is, and the proxy resolves it. Values of headers and
- *passwords are secrets: they are written back only where asked for.
+ * A rule with domains leads to the name: the wall resolves it and dials the result, whatever
+ * address the guest dialled. A rule without domains leads to the address that the guest dialled. In
+ * a rule with domains and ranges, the name's addresses must be in the ranges; that is also how a
+ * name can reach a closed range. A proxy is given the name and resolves it. Values of headers and
+ * passwords are secrets: they are written back only on request.
  *
- * A policy is read whole or refused whole, with the entry to blame
- *("policy.rules[3].match.cidrs[0]"). Once read it does not change, and borrows nothing.
+ * A policy is accepted as a whole or refused with the name of the bad entry
+ * ("policy.rules[3].match.cidrs[0]"). Once read it does not change, and it borrows nothing.
  */
 #include "base/err.h"
 #include "base/json/json.h"
@@ -49,7 +50,7 @@
 
 enum policy_mode {
 	POLICY_ENFORCE,
-	POLICY_RECORD, /* what would be denied is allowed, if it is public, and written down */
+	POLICY_RECORD, /* a denied connection is allowed, if it is public, and recorded */
 };
 
 enum policy_protocol {
@@ -141,13 +142,13 @@ struct policy {
 	uint64_t bytes_per_second;  /* likewise */
 };
 
-/* prefix is how the value is called in errors ("policy"). On success the caller owns *ret. */
+/* prefix names the value in errors ("policy"). On success the caller owns *ret. */
 must_check int policy_read(const json_t *value, const char *prefix, struct policy **ret,
                            struct err *err);
 struct policy *policy_new(void); /* denies everything */
 /*
- * The policy and one more host, a name or a range, on one port (0: on all), behind all of its
- * rules; one that it has already is not added twice. On success the caller owns *ret.
+ * A copy of the policy with one more host, a name or a range, on one port (0: all), after all of
+ * its rules. A host that it already has is not added again. On success the caller owns *ret.
  */
 must_check int policy_allow(const struct policy *p, const char *host, uint16_t port,
                             struct policy **ret, struct err *err);
@@ -166,20 +167,19 @@ void policy_write(const struct policy *p, struct json_writer *w, const char *nam
 
 /* Whether a rule cannot decide without seeing requests, so that TLS has to be terminated for it. */
 bool policy_rule_sees_requests(const struct policy_rule *rule);
-/* Whether it names the host, whatever else it asks for. */
+/* Whether it names the host, whatever its other conditions are. */
 bool policy_rule_is_about(const struct policy_rule *rule, const struct hostname *name,
                           uint16_t port);
-/* from may be NULL, which is none; *to is zeros, or one from before. */
+/* from may be NULL, which means no target; *to must be zeroed or a former target. */
 void policy_target_copy(struct policy_target *to, const struct policy_target *from);
 void policy_target_done(struct policy_target *t); /* twice is fine */
 bool policy_target_is_equal(const struct policy_target *a, const struct policy_target *b);
 /*
- * Whether rules lead the name's connections somewhere of their own (a proxy, a forward, a reply),
- * and none could lead them to an address: then it does not matter which it has, nor that it has
- * any.
+ * Whether rules lead the name's connections to a proxy, a forward or a fixed reply, and no rule
+ * leads them to an address. Then the name need not have an address at all.
  */
 bool policy_leads_elsewhere(const struct policy *p, const struct hostname *name);
-/* The proxy that connections of the rule (NULL: of none, when recording) go through, or NULL. */
+/* The proxy for connections of the rule, or NULL. rule is NULL when recording without one. */
 const struct policy_target *policy_proxy_of(const struct policy *p, const struct policy_rule *rule);
 bool policy_opens(const struct policy *p);      /* whether anything can pass: not deny-all */
 bool policy_opens_tls(const struct policy *p);  /* whether any of its rules does */

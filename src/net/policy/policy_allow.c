@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A policy and one more host. The new rule stands behind all others, so that it decides only about
- * what none of them matched: no rule that denies, or that does more than to allow, is ever passed
- * by. It is done on the policy's JSON, in which a rule is a value like any other; secrets are kept,
- * which whoever was shown the policy could not give back.
+ * Adds one host to a policy. The new rule comes after all others, so it decides only what none of
+ * them matched: it never bypasses a rule that denies or that does more than allow. This works on
+ * the policy's JSON with its secrets: a client that read the policy could not do it, since it was
+ * not shown them.
  */
 #include "net/policy/policy.h"
 
 #include <string.h>
 
-#define JSON_BYTES_MAX (1 << 20) /* far beyond what a policy may have: its reader says so */
+#define JSON_BYTES_MAX (1 << 20) /* far more than policy_read() accepts */
 
-/* {"policy": it}: a policy may be a mere word. */
+/* {"policy": it}, because a policy may be just a string. */
 static int to_json(const struct policy *p, json_t **ret, struct err *err)
 {
 	auto_call(buf_done) struct buf text = BUF_INIT(JSON_BYTES_MAX);
@@ -26,7 +26,7 @@ static int to_json(const struct policy *p, json_t **ret, struct err *err)
 	return json_parse(text.data, text.len, ret, err);
 }
 
-/* Says what is wrong with it, by its own field. */
+/* Says what is wrong with the host, under its own field name. */
 static int check_host(const char *host, bool is_range, struct err *err)
 {
 	struct hostname_pattern pattern;
@@ -43,7 +43,7 @@ static int check_host(const char *host, bool is_range, struct err *err)
 	return 0;
 }
 
-/* A policy of that rule alone, as to_json() writes it: such can be compared. */
+/* A policy of that rule alone, as to_json() writes it, so that the two can be compared. */
 static int make_rule(const char *host, uint16_t port, json_t **ret, struct err *err)
 {
 	bool is_range = policy_text_is_range(host);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What the files that read and write policies share, and nobody else. */
+/* Shared by the files that read and write policies; private to them. */
 #include "net/policy/policy.h"
 
 #define POLICY_REDACTED "<redacted>"
 #define FIELD_SIZE      64 /* of a field's name in an err */
 
-/* A policy being read: how the value is called, and how much it has had so far. */
+/* A policy being read: its name in errors, and what was counted so far. */
 struct policy_reader {
 	const char *prefix;
 	size_t n_entries, n_patterns, n_states, n_scrubs;

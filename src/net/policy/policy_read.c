@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A policy from JSON: the frame, and the lists "allow" and "deny", which are short for rules. Lists
- * are counted before they are made, so that a policy takes memory in proportion to
- * POLICY_ENTRIES_MAX and not to what was sent.
+ * Reads a policy from JSON: the outer object, and the lists "allow" and "deny", which are short for
+ * rules. Lists are counted before they are allocated, so that POLICY_ENTRIES_MAX bounds the memory
+ * and not the size of the request.
  */
 #include "net/policy/policy_json.h"
 
@@ -79,7 +79,8 @@ static bool is_range(const json_t *value)
 	return text && policy_text_is_range(text);
 }
 
-/* Of "allow" or "deny" those entries that are ranges, or those that are not, as one rule. */
+/* Makes one rule of those entries of "allow" or "deny" that are ranges, or of those that are
+ * not. */
 static int read_short(struct policy_reader *r, const json_t *list, const char *field,
                       enum policy_action action, bool ranges, struct policy *p)
 {
@@ -150,7 +151,8 @@ static int read_rule(struct policy_reader *r, const json_t *value, size_t i, str
 		result = policy_read_match(r, match, prefix, &rule->match);
 	if (result < 0 || rule->action != ACTION_TRANSFORM)
 		return result;
-	/* A secret goes to hosts that were named, and unless said otherwise only to proven ones. */
+	/* A secret is sent only to named hosts, and unless the rule says otherwise only over
+	 * verified TLS. */
 	(void)snprintf(field, sizeof(field), "%s.rules[%zu].match.domains", r->prefix, i);
 	if (rule->match.n_domains == 0)
 		return err_field(r->err, field, "is required where headers are set");
@@ -184,7 +186,7 @@ static int read_mode(struct policy_reader *r, const char *mode, struct policy *p
 	return 0;
 }
 
-/* A proxy is told a name and finds its addresses itself, so nobody could hold them to ranges. */
+/* A proxy resolves names itself, so ranges could not be enforced for them. */
 static int check_proxied(struct policy_reader *r, const struct policy *p)
 {
 	for (size_t i = 0; i < p->n_rules; i++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a rule does. Fields of messages that decide about framing or routing are not a policy's to
- * set. */
+/* Reads what a rule does. A policy may not set header fields that decide about framing or
+ * routing. */
 #include "net/policy/policy_json.h"
 #include "net/policy/scrub.h"
 

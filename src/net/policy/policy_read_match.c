@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The conditions of a rule. Texts are kept in the form in which they will be compared: names of
- * headers in small letters, paths in their one form. A path that is not in it could never match, so
- * it is refused rather than kept.
+ * Reads the conditions of a rule. Texts are kept in the form in which they are compared: header
+ * names in lower case, paths normalised. A path that is not normalised could never match, so it is
+ * refused.
  */
 #include "net/policy/policy_json.h"
 
@@ -89,7 +89,7 @@ static int read_ports(struct policy_reader *r, const struct list *l, struct poli
 	return 0;
 }
 
-/* Case counts in methods, and all that are in use are in capitals. */
+/* Methods are case-sensitive, and all that are in use are in capitals. */
 static int read_methods(struct policy_reader *r, const struct list *l, struct policy_match *m)
 {
 	m->methods = xnew0n(char *, json_array_size(l->array));

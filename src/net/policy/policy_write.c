@@ -39,7 +39,7 @@ static void write_ports(struct json_writer *w, const struct policy_ports *ports)
 	json_put_str(w, NULL, text);
 }
 
-/* The lists that say which host is meant. */
+/* The lists that name hosts. */
 static void write_place(struct json_writer *w, const struct policy_match *m)
 {
 	if (m->n_domains > 0)
@@ -94,7 +94,8 @@ static const char *secret(const char *text, enum policy_secrets secrets)
 	return secrets == SECRETS_SHOWN ? text : POLICY_REDACTED;
 }
 
-/* Those that a rule sets in requests are secrets; those of a fixed response its client sees. */
+/* Fields that a rule sets in requests are secrets. Those of a fixed response are not: the client
+ * sees them. */
 static void write_headers(struct json_writer *w, const struct policy_rule *rule,
                           enum policy_secrets secrets)
 {
@@ -168,7 +169,7 @@ static bool is_empty(const struct policy_match *m)
 	       m->protocol == PROTOCOL_ANY;
 }
 
-/* The word for what needs no object, or NULL. */
+/* The string for a policy that needs no object, or NULL. */
 static const char *find_word(const struct policy *p)
 {
 	if (p->mode != POLICY_ENFORCE || p->connections_max || p->bytes_per_second ||

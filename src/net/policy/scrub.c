@@ -2,10 +2,10 @@
 /*
  *	held + piece = stretch:	told, with '*' for what was found | held for the next time
  *
- * Each word is an automaton (Knuth, Morris, Pratt) whose state is how many of its bytes have come
- * last. So a byte costs the same whatever the words and the text are, and what is held is as long
- *as the largest state: a word whose first byte has come is here as a whole when its last one comes.
- * The automata see the bytes as they came, so that no word hides another that overlaps it.
+ * Each word is a Knuth-Morris-Pratt automaton. Its state is the number of the word's bytes that
+ * came last. So each byte costs the same for all words and texts. The bytes held back are as many
+ * as the largest state, so a word that is found is still held as a whole. The automata see the
+ * original bytes, so no word hides another that overlaps it.
  */
 #include "net/policy/scrub.h"
 
@@ -119,8 +119,8 @@ void scrub_free(struct scrub *s)
 	free(s);
 }
 
-/* Stars for the word where data has it, in told, of which data is the bytes from `at` on. Gives the
- * state behind it. */
+/* Overwrites the word with stars in told where it occurs in data; data is told from `at` on.
+ * Returns the state after data. */
 static size_t hide(const struct word *w, size_t state, const char *data, size_t len, char *told,
                    size_t at)
 {
