@@ -2,18 +2,18 @@
 #pragma once
 /*
  * The event log: what happened, in one order for the whole daemon, outside the reach of sandboxes.
- * Entries are only ever added at the end; each carries the hash of the one before (verify.h), so
- * that what was written cannot be changed unseen by whoever knows a later hash.
+ * Entries are only added at the end. Each has the hash of the one before (verify.h), so anybody who
+ * knows a later hash can detect a change.
  *
  *	event_begin() … event_end() --> waiting --> end of the turn: one transaction --> readers
  *
- * Nothing waits for the disk: a killed gateway loses at most what its last turn had to say, and
- * nobody has seen that. A machine that loses power may lose a little more; its numbers then go on
- * further ahead, so that no number is ever given twice.
+ * Nothing waits for the disk: a killed gateway loses at most the entries of its last turn, which no
+ * reader has seen. A power cut may lose a few more; the numbers then continue much higher, so that
+ * no number is used twice.
  *
- * Growth is bounded: the oldest entries go by age, bytes and count, and the chain's row keeps the
- * hash of the last one removed. What a sandbox can cause is limited by rate, and what was left out
- * is told as a number (EVENT_SUPPRESSED).
+ * Growth is bounded: the oldest entries are removed by age, bytes and count, and the chain's row
+ * keeps the hash of the last one removed. Entries that a sandbox can cause are limited by rate; an
+ * entry (EVENT_SUPPRESSED) tells how many were left out.
  */
 #include "base/json/json.h"
 #include "base/list.h"
@@ -41,7 +41,7 @@ enum event_type {
 	EVENT_CONTEXT_CREATED,
 	EVENT_CONTEXT_ENDED,
 	EVENT_POLICY_DECIDED, /* by the network wall */
-	EVENT_POLICY_LEARNT,  /* likewise, of a policy that records: something new was reached */
+	EVENT_POLICY_LEARNT,  /* a policy that records: something new was reached */
 	EVENT_KEY_CREATED,
 	EVENT_KEY_REVOKED,
 	EVENT_KEY_REFUSED,
@@ -62,7 +62,8 @@ enum event_type {
 	EVENT_TYPE_COUNT
 };
 const char *event_type_name(enum event_type type); /* "exec.exited" */
-/* A list such as "exec.exited,sandbox" (a word alone means all of its kind) as a set of bits. */
+/* Parses a list such as "exec.exited,sandbox" into a set of bits; a word alone means all of its
+ * kind. */
 must_check int event_types_parse(const char *text, const char *field, uint64_t *ret,
                                  struct err *err);
 
@@ -88,16 +89,16 @@ must_check int event_log_open(const struct event_config *config, struct event_lo
                               struct err *err);
 void event_log_close(struct event_log *log); /* writes what waits; NULL is fine */
 /*
- * Lets save() write to the store what the entries that wait tell of: both are on disk together, or
- * neither. Where the log cannot be written, save() is called alone. NULL is fine: there is no log.
+ * Writes the waiting entries, and lets save() write the state that they describe, in one
+ * transaction. If the log cannot be written, save() is called alone. log may be NULL.
  */
 must_check int event_log_save(struct event_log *log, int (*save)(void *arg, struct err *err),
                               void *arg, struct err *err);
 
-/* On whose behalf the handler works that is being called; NULL = nobody's. Copied. */
+/* Sets the key and request that the current handler works for; NULL for none. Copied. */
 void event_log_set_origin(struct event_log *log, const char *key_id, const char *request_id);
 
-/* An entry in the making. Ids are borrowed until event_end(), and NULL where there is none. */
+/* An entry being made. Ids are borrowed until event_end(); NULL means none. */
 struct event {
 	struct event_log *log;
 	enum event_type type;
@@ -105,7 +106,8 @@ struct event {
 	struct buf data;
 	struct json_writer w;
 };
-/* Gives the writer of the entry's facts, an open object. log may be NULL: nothing is then kept. */
+/* Returns the writer for the entry's facts, an open object. log may be NULL: then nothing is
+ * kept. */
 struct json_writer *event_begin(struct event *e, struct event_log *log, enum event_type type,
                                 const char *project_id, const char *sandbox_id);
 void event_end(struct event *e);
@@ -132,8 +134,9 @@ struct event_line { /* one entry for a reader */
 	size_t len;
 };
 /*
- * Looks at the entries behind *after, a bounded number in one call, and hands on those that match.
- * *after moves along. 1: there may be more, 0: that was the newest. fn returning > 0 ends the call.
+ * Reads the entries after *after, a bounded number in one call, and calls fn for those that match.
+ * *after moves along. Returns 1 if there may be more, 0 at the newest. If fn returns > 0 the call
+ * ends.
  */
 must_check int event_log_read(struct event_log *log, const struct event_filter *filter,
                               uint64_t *after, int (*fn)(const struct event_line *line, void *arg),

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Entries wait in memory until the end of the turn, and get number and hash only when they are
- * written: where the disk takes nothing, the chain stays where it was and is tried again. What
- * waits is bounded; beyond that entries are lost, and told as suppressed once there is room.
+ * Entries wait in memory until the end of the turn, and get their number and hash only when they
+ * are written. If the write fails, the chain stays as it was and the write is tried again. The
+ * number of waiting entries is bounded; further ones are lost, and reported as suppressed once
+ * there is room.
  *
- * Readers are not fed: they are told that there is more, and read it from the store at their own
- * pace. So a slow one costs nothing but its place.
+ * Readers are only told that there is more, and read it from the store at their own pace. So a slow
+ * reader costs nothing but its position.
  */
 #include "event/event.h"
 
@@ -28,7 +29,7 @@
 #define RETRY_US      SECOND_US
 #define RETAIN_US     (60 * SECOND_US)
 #define POWER_LOSS    (UINT64_C(1) << 20) /* more entries than SQLite's WAL can lose */
-#define REFUSED_ID    "key.refused"       /* the bucket of those who have no sandbox */
+#define REFUSED_ID    "key.refused"       /* the bucket of refused clients, who have no sandbox */
 #define REFUSED_COST  10                  /* strangers get a tenth of a sandbox's rate */
 #define LOST_NAME     "disk"
 #define SUPPRESS_NAME "rate"
@@ -59,7 +60,7 @@ struct event_log {
 
 static void write_due(struct loop *loop, void *arg);
 
-/* What a guest or a stranger can cause at will; all else is bounded by what it costs its causer. */
+/* Entries that a guest or stranger can cause at will. All others are bounded by what they cost. */
 static bool is_minor(enum event_type type)
 {
 	return BIT64(type) & (BIT64(EVENT_EXEC_STARTED) | BIT64(EVENT_EXEC_EXITED) |
@@ -197,7 +198,7 @@ void event_log_set_origin(struct event_log *log, const char *key_id, const char 
 	copy(log->request_id, sizeof(log->request_id), request_id);
 }
 
-/* One batch of what waits, as rows of the chain that begins behind *chain. */
+/* Makes rows of one batch of waiting entries, which continue *chain. */
 static size_t seal_batch(struct event_log *log, struct event_row rows[WRITE_BATCH],
                          struct event_chain_row *chain)
 {
@@ -287,7 +288,7 @@ static int remove_one(const struct event_row *row, void *arg)
 	return 0;
 }
 
-/* The oldest go, a batch at a time; the timer comes back for the rest. */
+/* Removes the oldest entries, a batch at a time; the timer comes back for the rest. */
 static void retain(struct loop *loop, void *arg)
 {
 	struct event_log *log = arg;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Counts and times in the text form that Prometheus reads. Counting is a plain increment in a
- * struct of whoever counts: there is one thread. Names, help and label values are our own words;
- * values are escaped all the same, and no text of a sandbox or client is ever one.
+ * Counts and times in the text form that Prometheus reads. Counting is a plain increment in the
+ * counter's own struct, since there is one thread. Names, help and label values are our own words,
+ * never text from a sandbox or client; values are escaped all the same.
  */
 #include "base/buf.h"
 

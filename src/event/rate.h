@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * How many entries each source may still cause: a bucket a sandbox, that holds ten seconds' worth
- * and fills with time. What came when it was empty is counted, and told once it is not.
+ * Limits how many entries each source may cause: one bucket per sandbox, which holds ten seconds'
+ * worth and fills with time. Entries that come while it is empty are only counted, and the number
+ * is reported once it has filled.
  */
 #include "base/id.h"
 
@@ -20,12 +21,13 @@ struct rate {
 	struct rate_bucket *buckets; /* of those that are not full */
 };
 
-/* false: it is over its rate, and this one was counted instead. cost: how many it counts for. */
+/* False if the source is over its rate; the entry is then only counted. cost: how many entries it
+ * counts for. */
 bool rate_take(struct rate *rate, const char *id, const char *project_id, unsigned cost,
                uint64_t now_us);
-/* Forgets what is full again; tells what was left out of those that may speak again. */
+/* Forgets full buckets, and reports what was left out for those that are no longer empty. */
 typedef void (*rate_fn)(const struct rate_bucket *b, void *arg);
 void rate_sweep(struct rate *rate, uint64_t now_us, rate_fn tell, void *arg);
-/* Its source is gone: tells, and forgets. */
+/* The source is gone: reports what was left out, and forgets it. */
 void rate_close(struct rate *rate, const char *id, rate_fn tell, void *arg);
 void rate_done(struct rate *rate);

@@ -28,7 +28,7 @@ void chain_hash(const void *data, size_t len, unsigned char ret[32])
 	(void)SHA256(data, len, ret);
 }
 
-/* Takes KEY, 64 characters and END off the line's end. */
+/* Removes KEY, 64 characters and END from the end of the line. */
 static int take_hash(const char *line, size_t *len, const char *key, const char *end,
                      char ret[CHAIN_HEX_SIZE])
 {

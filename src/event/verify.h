@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The chain, from its exported lines alone: what anybody can check without the daemon. An entry is
- * one line of JSON that ends in
+ * Checks the chain from its exported lines alone, so anybody can do it without the daemon. An entry
+ * is one line of JSON that ends in
  *
  *	,"prev":"<64 hex digits>","hash":"<64 hex digits>"}
  *
@@ -23,6 +23,6 @@ void chain_hash(const void *data, size_t len, unsigned char ret[32]);
 /* One line without its newline. An error says what is wrong with it. */
 must_check int chain_check_line(const char *line, size_t len, struct chain_link *ret,
                                 struct err *err);
-/* Whether next may stand right behind prev. */
+/* Whether next may follow directly after prev. */
 must_check int chain_check_next(const struct chain_link *prev, const struct chain_link *next,
                                 struct err *err);

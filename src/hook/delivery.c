@@ -2,7 +2,8 @@
 /*
  *	writing --> reading --> over
  *
- * A receiver may answer before it has read all; that is its answer. All has one deadline.
+ * A receiver may answer before it has read everything; that answer counts. The whole delivery has
+ * one deadline.
  */
 #include "hook/delivery.h"
 

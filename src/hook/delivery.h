@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * One request over a connected socket, and the status that comes back. Of the reply only the head
- * is read; a redirect is a status like any other and is not followed.
+ * Sends one request over a connected socket and reports the status of the reply. Only the head of
+ * the reply is read; a redirect is a status like any other and is not followed.
  */
 #include "base/buf.h"
 #include "loop/loop.h"
@@ -10,11 +10,11 @@
 struct delivery;
 struct tls_context;
 
-/* From the loop, once: the status of the reply, or 0 and why there is none. */
+/* Called once, from the loop: the status of the reply, or 0 and why there is none. */
 typedef void (*delivery_fn)(int status, const char *why, void *arg);
 
-/* Owns fd, and takes what is in request. tls NULL: bare; else server_name is what the certificate
- * must bear. */
+/* Owns fd and takes the contents of request. tls NULL: plain TCP; else the certificate must be for
+ * server_name. */
 must_check int delivery_new(struct loop *loop, int fd, struct tls_context *tls,
                             const char *server_name, struct buf *request, delivery_fn fn, void *arg,
                             struct delivery **ret, struct err *err);

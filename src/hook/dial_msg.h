@@ -8,7 +8,7 @@
 
 struct dial_request {
 	uint64_t tag;
-	uint32_t port;             /* 0: nothing is dialled, it is only to answer */
+	uint32_t port;             /* 0: dial nothing, only answer */
 	char host[DIAL_HOST_SIZE]; /* a name or an address, without brackets */
 };
 struct dial_reply {

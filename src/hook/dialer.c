@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Each call is a message with a tag, answered in any order. A reply for a tag that nobody waits for
- * is dropped with its socket. A message that does not fit is a call that failed: its caller tries
- * again later anyway.
+ * Each call is a message with a tag; answers come in any order. A reply with an unknown tag is
+ * dropped with its socket. If a message does not fit into the socket, the call fails: its caller
+ * tries again later anyway.
  */
 #include "hook/dialer.h"
 
@@ -102,7 +102,7 @@ static void on_reply(struct dialer *d, struct dial_reply *reply, int fd)
 		call_end(c, fd, is_open ? NULL : reply->message);
 }
 
-/* Whether there may be more. */
+/* Returns whether there may be more. */
 static bool read_one(struct dialer *d)
 {
 	struct dial_reply reply;
@@ -180,7 +180,7 @@ uint64_t dialer_dial(struct dialer *d, const char *host, uint16_t port, dial_fn 
 	return c->tag;
 }
 
-/* Its answer finds nobody: that it came is all there is to know. */
+/* Nobody waits for the answer; it only shows that the dialer is alive. */
 void dialer_ping(struct dialer *d)
 {
 	const struct dial_request req = {.tag = ++d->last_tag};

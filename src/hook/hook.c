@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A hook holds one entry at a time, the one that it is at; all others stay in the log. So a
- * receiver that is down costs a row and a timer, however much happens meanwhile. Where the log has
- * removed entries that were never sent, the hook goes on with what is left.
+ * A hook holds only the entry that it sends now; all others stay in the log. So a receiver that is
+ * down costs a row and a timer, however much happens meanwhile. If the log has removed entries that
+ * were never sent, the hook continues with the oldest one left.
  */
 #include "hook/hook.h"
 
@@ -208,7 +208,7 @@ static int take_line(const struct event_line *line, void *arg)
 
 	buf_truncate(&h->entry, 0);
 	if (buf_append(&h->entry, line->json, line->len) < 0)
-		return 0; /* no entry of ours is so long: somebody has altered it */
+		return 0; /* we write no entry this long: somebody has altered it */
 	h->seq = line->seq;
 	return 1;
 }
@@ -256,7 +256,7 @@ static void hook_free(struct hook *h)
 	free(h);
 }
 
-/* From url_text and types_text, which were checked when they were given. */
+/* Parses url_text and types_text, which were checked when they were set. */
 static int read_texts(struct hook *h)
 {
 	const char *why;
@@ -417,7 +417,7 @@ static void replace_text(char **at, const char *with)
 	*at = copy;
 }
 
-/* What it is at is judged and sent anew. */
+/* Starts again after cursor: the current entry is matched and sent anew. */
 static void begin_again(struct hook *h, uint64_t cursor)
 {
 	dialer_cancel(h->hooks->config.dialer, h->dial_tag);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Webhooks: entries of the event log, sent to a URL as they come. A hook is a place in the log and
- * somewhere to send to; entries of its project that match are sent one after the other, in the
- * log's order, each until a 2xx says that it has arrived. So what concerns one sandbox arrives in
- * its order, every entry at least once, under its number (webhook-id: HOOK.SEQ).
+ * Webhooks: entries of the event log are sent to a URL as they come. A hook has a position in the
+ * log and a URL. Matching entries of its project are sent one after the other, in the log's order,
+ * each until the receiver answers 2xx. So the entries of one sandbox arrive in order, each at least
+ * once, with its number (webhook-id: HOOK.SEQ).
  *
  *	idle --> dialling --> sending --> idle        (2xx: the place moves on, and is written down)
  *	              +----------+--> waiting --> dialling …
  *
- * What fails is tried again after one second, then twice as long each time, up to ten minutes. An
- * entry that nobody took for a day is left behind and counted.
+ * A failed delivery is tried again after one second, then twice as long each time, up to ten
+ * minutes. An entry that was not accepted for a day is skipped and counted.
  */
 #include "event/event.h"
 #include "hook/dialer.h"
@@ -47,8 +47,8 @@ void hooks_close(struct hooks *hooks); /* NULL is fine */
 must_check int hooks_add(struct hooks *hooks, const char *project_id, const char *url,
                          const char *types, char secret[64], const struct hook **ret,
                          struct err *err);
-/* NULL keeps; types "" = all. Entries that came before, and are not sent yet, go by the new url; by
- * the new types go those that come from now on, and the one that is being sent. */
+/* NULL keeps the old value; types "" means all. The new url holds for all entries that are not sent
+ * yet. The new types hold for entries from now on, and for the one that is being sent. */
 must_check int hooks_change(struct hooks *hooks, const char *project_id, const char *id,
                             const char *url, const char *types, const struct hook **ret,
                             struct err *err);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Signatures as Standard Webhooks 1.0 has them, so that receivers can use a library they know:
- * HMAC-SHA256 over "ID.SECONDS.BODY" under the secret's bytes, as "v1,BASE64". A secret is shown as
+ * Signatures as in Standard Webhooks 1.0, so that receivers can use existing libraries: HMAC-SHA256
+ * over "ID.SECONDS.BODY" under the secret's bytes, as "v1,BASE64". A secret is shown as
  * "whsec_BASE64".
  */
 #include "base/auto.h"

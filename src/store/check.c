@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define CHECK_US       (3 * SECOND_US) /* of a start, some 1 GiB from the page cache */
+#define CHECK_US       (3 * SECOND_US) /* at a start: checks about 1 GiB from the page cache */
 #define CHECK_EVERY    10000           /* instructions between two looks at the clock */
 #define WAL_HEAD_SIZE  32
 #define WAL_MAGIC      0x377f0682U /* or one more: its checksums are big-endian */
@@ -82,7 +82,7 @@ int check_wal(const char *path, struct err *err)
 	}
 	if (st.st_size > 0)
 		log_info("store.unclean", "wal_bytes=%" PRIu64, (uint64_t)st.st_size);
-	/* A head that is cut short was being written, and nothing is behind it. */
+	/* A truncated head was still being written, so nothing follows it. */
 	if (st.st_size < WAL_HEAD_SIZE || pread(fd, head, sizeof(head), 0) != WAL_HEAD_SIZE ||
 	    memcmp(head, zeros, sizeof(head)) == 0 || is_wal_head(head))
 		return 0;
@@ -99,7 +99,7 @@ struct tables {
 	size_t n;
 };
 
-/* The event log and usage are large, and nothing is decided by them. */
+/* Leaves out the event log and usage: they are large, and no decision depends on them. */
 static int list_tables(sqlite3 *db, struct tables *ret)
 {
 	sqlite3_stmt *stmt = NULL;
@@ -125,7 +125,7 @@ static int is_late(void *arg)
 	return clock_steady_us() > *(const uint64_t *)arg;
 }
 
-/* 0: it is sound; 1: there was no time. */
+/* Returns 0 if the table is sound, 1 if there was no time to check it. */
 static int check_table(sqlite3 *db, const char *path, const char *name, struct err *err)
 {
 	char sql[TABLE_NAME_MAX + 64];
@@ -187,7 +187,7 @@ int check_write(sqlite3 *db, const char *path, struct err *err)
 	if (sqlite3_exec(db, CHECK_WRITE, NULL, NULL, NULL) == SQLITE_OK)
 		return 0;
 	if (sqlite3_errcode(db) == SQLITE_FULL)
-		return 0; /* what runs can be looked after, and room may come */
+		return 0; /* running sandboxes still need the daemon, and room may come */
 	(void)err_set(err, ERR_INTERNAL, 0, "the database '%s' cannot be written: %s", path,
 	              sqlite3_errmsg(db));
 	return err_hint(err,

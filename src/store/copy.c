@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * SQLite's online backup: writes that come by the connection that is copied from are done in the
- * copy, too, so it never has to begin anew. The copy is nobody's until it is whole: no journal and
- * no sync. Its last change is a transaction of its own connection, which closing brings into the
- * file.
+ * Uses SQLite's online backup. Writes by the connection that is copied are made in the copy too, so
+ * the backup never has to start again. Nobody uses the copy before it is complete, so it has no
+ * journal and no sync. The last change to it is a transaction on its own connection; closing that
+ * writes it to the file.
  */
 #include "store/copy.h"
 
@@ -14,7 +14,7 @@
 
 #define PAGES_A_STEP 256 /* 1 MiB: a millisecond */
 
-/* Who runs has not ended; a meter is of one who runs; there is one chain. */
+/* Forgets the boot id of running sandboxes, of their meters and of the event chain. */
 static const char forget_boot[] =
 	"PRAGMA locking_mode = EXCLUSIVE;"
 	"BEGIN;"

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A copy of the database in another file, made while it is in use: a few pages a call, so that no
- * turn of the loop is long. What is written meanwhile goes to both, so the copy is what the
- * database is in the call that finishes it.
+ * Copies the database to another file while it is in use: a few pages per call, so that no turn of
+ * the loop is long. Writes go to both meanwhile, so the copy shows the database as of the last
+ * call.
  *
- * The copy is of no boot of this machine: whoever starts from it finds every sandbox that ran as
- * one whose machine was started anew, and the numbers of events go on far behind those that were
- * told.
+ * The copy belongs to no boot of this machine. A daemon that starts from it treats every running
+ * sandbox as if the machine had rebooted, and continues event numbers far above those already used.
  */
 #include "store/store.h"
 
 struct store_copy;
 
-/* path: a file that is not there. On failure nothing is left of it. */
+/* path must not exist yet. On failure it is removed. */
 must_check int store_copy_begin(struct store *st, const char *path, struct store_copy **ret,
                                 struct err *err);
-/* 1: there is more to do. 0: the copy is whole, as of now. */
+/* 1: there is more to do. 0: the copy is complete, as of now. */
 must_check int store_copy_step(struct store_copy *c, struct err *err);
-/* Whole or not. The file stays the caller's to remove. NULL is fine. */
+/* Frees the copy, complete or not. The caller removes the file. NULL is fine. */
 void store_copy_free(struct store_copy *c);

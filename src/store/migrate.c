@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * steps[n] takes a file from version n to n + 1. Steps that were released never change: what is
- * wanted anew is a new row.
+ * steps[n] takes a file from version n to n + 1. Released steps never change: a new change is a new
+ * row.
  */
 #include "store/migrate.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Brings a database file to the schema that this program knows: each step in a transaction of its
- * own, counted in PRAGMA user_version. A file from a newer program is refused untouched.
+ * Migrates a database file to the schema of this program. Each step is a transaction, and PRAGMA
+ * user_version counts them. A file from a newer program is refused and not changed.
  */
 #include "base/err.h"
 

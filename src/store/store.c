@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One statement per call, prepared once. Writes go through the WAL without a sync of their own
- * (synchronous=NORMAL): a killed gateway loses nothing, a machine that loses power loses at most
- * its last moments, when its sandboxes are gone anyway. What has to outlive that is counted, and
- * the WAL is synced before it is acknowledged, by a thread and for many changes together. A WAL is
- * read up to the first frame that is not whole, so that what was synced is there whatever was
- * written behind it. locking_mode=EXCLUSIVE keeps every other process out for as long as we run,
- * and needs no shared memory file.
+ * One statement per call, prepared once. Writes go to the WAL without a sync of their own
+ * (synchronous=NORMAL). A killed gateway loses nothing; a power cut loses at most the last moments,
+ * and the sandboxes are gone then anyway. Changes that must survive a power cut are counted, and a
+ * thread syncs the WAL for many of them together before they are acknowledged. A WAL is read up to
+ * the first incomplete frame, so synced changes are there whatever was written after them.
+ * locking_mode=EXCLUSIVE keeps all other processes out while we run, and needs no shared memory
+ * file.
  *
- * SQLite removes the WAL when it is closed in order. One that is there at the start tells of an
- * unclean exit. Nothing is ever repaired or made anew over a file that is not understood: check.h
- * looks at the WAL and the tables, and tries a write before anybody is served.
+ * SQLite removes the WAL at a clean exit, so a WAL at the start means an unclean exit. A damaged
+ * file is never repaired or replaced: check.h checks the WAL and the tables, and tries a write
+ * before any request is served.
  *
- * What goes wrong later, SQLite tells its log or rolls back, whoever made the call. Then a write is
- * tried now and then, until one has worked again (store_look()).
+ * Later failures show up in SQLite's log or as a rollback, in any caller. After one, a write is
+ * tried now and then until it works again (store_look()).
  */
 #include "store/store.h"
 
@@ -45,8 +45,8 @@ enum statement {
 	STATEMENT_COUNT
 };
 
-/* Upserts rather than REPLACE, which would delete the old row and, by cascade, a sandbox's execs.
- */
+/* Upserts rather than REPLACE, which would delete the old row and, by cascade, a sandbox's
+ * execs. */
 static const char *const statements[] = {
 	[PUT_PROJECT] = "INSERT INTO projects (id, name, created_us) VALUES (?1, ?2, ?3) "
 			"ON CONFLICT (id) DO UPDATE SET name = ?2",
@@ -122,7 +122,7 @@ struct store {
 
 DEFINE_FREEP(struct store, store_close)
 
-/* SQLite's log is the process's, and so is what it tells. */
+/* SQLite has one log for the process, so this is global too. */
 static struct trouble {
 	int code; /* of SQLite; 0: none */
 	char message[200];
@@ -160,7 +160,7 @@ static void on_sqlite_log(void *arg, int code, const char *message)
 		note_trouble(code, message);
 }
 
-/* A commit that fails, for want of room say, is not told in the log; but it is rolled back. */
+/* A failed commit, say on a full disk, is not reported in SQLite's log, but it is rolled back. */
 static void on_rollback(void *arg)
 {
 	struct store *st = arg;
@@ -168,7 +168,7 @@ static void on_rollback(void *arg)
 	st->has_rolled_back = true;
 }
 
-/* Made by us, so that the file and the WAL beside it, which takes its mode, are ours alone. */
+/* Made here with mode 0600, which the WAL then takes too, so that nobody else can read either. */
 static int create_file(const char *path, struct err *err)
 {
 	auto_fd int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -237,7 +237,7 @@ int store_open(const char *path, struct store **ret, struct err *err)
 	if (r < 0)
 		return r;
 	(void)sqlite3_rollback_hook(st->db, on_rollback, st);
-	st->has_rolled_back = true; /* the first look is a close one */
+	st->has_rolled_back = true; /* so the first look tries a write */
 	st->is_new = is_new;
 	*ret = take_ptr(st);
 	return 0;
@@ -257,7 +257,7 @@ void store_look(struct store *st, bool is_asked)
 	if (!is_asked && trouble.code == 0 && !st->has_rolled_back)
 		return;
 	if (!sqlite3_get_autocommit(st->db))
-		return; /* somebody is in the middle of a transaction, which tells as much */
+		return; /* a transaction is open: its commit will tell as much */
 	code = sqlite3_exec(st->db, CHECK_WRITE, NULL, NULL, NULL);
 	if (code != SQLITE_OK) {
 		note_trouble(code, sqlite3_errmsg(st->db));
@@ -413,7 +413,8 @@ int store_delete_context(struct store *st, const char *id, struct err *err)
 	return run(st, DELETE_CONTEXT, id, err);
 }
 
-/* SQLITE_ROW: a row. r: what the callee gave for the one before; < 0 ends the walk. */
+/* Returns SQLITE_ROW for a row. r is the callback's result for the row before; < 0 ends the
+ * walk. */
 static int next(struct store *st, enum statement which, const struct column *columns, size_t n,
                 void *ret, int r)
 {

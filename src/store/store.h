@@ -2,9 +2,9 @@
 #pragma once
 /*
  * The only SQL. One SQLite file in WAL mode, one connection, one thread (the loop's), so that the
- * WAL-reset bug of SQLite before 3.51.3 cannot happen; no other process opens it. What is live is
- * kept in memory by the layers above; the store is what they come back to after a restart. Rows are
- * plain structs; strings in rows handed to a callback are borrowed for the call.
+ * WAL-reset bug of SQLite before 3.51.3 cannot happen; no other process opens it. The layers above
+ * keep live objects in memory; they read the store after a restart. Rows are plain structs; strings
+ * in a callback's row are borrowed for the call.
  */
 #include "base/err.h"
 
@@ -14,23 +14,23 @@ struct store;
 must_check int store_open(const char *path, struct store **ret,
                           struct err *err); /* migrates; refuses a newer or corrupt file */
 void store_close(struct store *st);
-/* Drawn when the file was made: tells it from every other. Never 0. */
+/* A random number, drawn when the file was made, that identifies it. Never 0. */
 uint64_t store_number(const struct store *st);
 bool store_is_new(const struct store *st); /* there was no file before */
 
 /*
- * Changes reach the disk by themselves within half a minute or so. Those that are acknowledged as
- * kept are numbered: whoever answers for one syncs the log first (sandbox/model/durable.h). What
- * this gives is the number of the last such change.
+ * Changes reach the disk by themselves within about half a minute. Changes that must survive a
+ * power cut are numbered, and the WAL is synced before one is acknowledged
+ * (sandbox/model/durable.h). Returns the number of the last such change.
  */
 uint64_t store_durable(const struct store *st);
-/* The file to sync for all that was committed so far; the caller owns *ret_fd. */
+/* Opens the file to sync for everything that was committed so far; the caller owns *ret_fd. */
 must_check int store_open_log(const struct store *st, int *ret_fd);
-/* What the database failed with last, in this process, and has not got over: a full, broken or
- * read-only disk, a damaged file. False: nothing. */
+/* Whether the last failure of the database persists, and its message: a full, broken or read-only
+ * disk, or a damaged file. */
 bool store_is_failing(const struct store *st, char *ret_message, size_t size);
-/* Looks whether writes work, by one that changes nothing, where there is doubt: something failed or
- * was rolled back since the last look. is_asked: in any case. */
+/* Tries a write that changes nothing, if something failed or was rolled back since the last look.
+ * is_asked: tries it in any case. */
 void store_look(struct store *st, bool is_asked);
 
 uint64_t store_bytes(const struct store *st); /* on disk, with what is not yet in its place */
@@ -81,7 +81,8 @@ must_check int store_delete_context(struct store *st, const char *id, struct err
 must_check int store_delete_execs(struct store *st, const char *const *ids, size_t n,
                                   struct err *err);
 
-/* Each row in order of creation; fn returning < 0 ends the walk and is the result. */
+/* Calls fn for each row in order of creation. If it returns < 0, that ends the walk and is the
+ * result. */
 must_check int store_each_project(struct store *st,
                                   int (*fn)(const struct project_row *row, void *arg), void *arg,
                                   struct err *err);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What the tables share: columns that are bound and read by a list, statements that are prepared
- * once (struct statements), and tables whose rows come and go so rarely that each call prepares its
- * own (struct table).
+ * Shared by the tables: columns that are bound and read by a list; statements that are prepared
+ * once (struct statements); and tables that change so rarely that each call prepares its own
+ * statement (struct table).
  */
 #include "store/inside.h"
 #include "store/statement.h"
@@ -12,7 +12,7 @@
 
 #define HASH_SIZE 32
 
-/* A column, and where it lies in the struct of a row. The SQL names the columns in this order. */
+/* A column and its offset in the row's struct. The SQL names the columns in this order. */
 struct column {
 	enum column_kind {
 		COLUMN_TEXT, /* NULL where the database has NULL */
@@ -31,9 +31,9 @@ struct column {
 	          bool: COLUMN_BOOL, unsigned char *: COLUMN_HASH), offsetof(type, member)}
 /* clang-format on */
 
-/* Binds a row to the parameters from 1 on. It has to live until the step. */
+/* Binds a row to the parameters from 1 on. The row must live until the step. */
 void bind_row(sqlite3_stmt *stmt, const struct column *columns, size_t n, const void *row);
-/* Reads the columns from 0 on. What the list does not name stays as it is. */
+/* Reads the columns from 0 on. Members that are not in the list stay as they are. */
 void read_row(sqlite3_stmt *stmt, const struct column *columns, size_t n, void *ret);
 
 struct statements {
@@ -48,7 +48,7 @@ int statements_open(struct statements *s, const char *const *texts, struct err *
 void statements_close(struct statements *s);
 int statements_failed(const struct statements *s, int code, struct err *err);
 int statements_run(struct statements *s, unsigned which, struct err *err);
-/* The end of a walk: code is the last step's, r what the callee gave. */
+/* Ends a walk: code is the result of the last step, r the callback's last result. */
 int statements_end(struct statements *s, unsigned which, int code, int r, struct err *err);
 
 struct table {
@@ -65,7 +65,7 @@ struct table_walk {
 	int code, r; /* r < 0 ends it */
 };
 
-/* Each is on disk when it is answered. */
+/* The reply is held until the change is synced to disk. */
 int table_put(struct store *st, const struct table *t, const void *row, struct err *err);
 int table_remove(struct store *st, const struct table *t, const char *id, struct err *err);
 struct table_walk table_walk(struct store *st, const struct table *t);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The year is taken to begin in March, so that the leap day is its last; then months of 31 and 30
- * days follow each other in a pattern that a product with 153/5 gives, and 400 years are one era of
- * 146097 days.
+ * Years are counted from March, so that the leap day is the last day of a year. Then the lengths of
+ * months follow from a product with 153/5, and 400 years are one era of 146097 days.
  */
 #include "tenant/day.h"
 
@@ -72,7 +71,7 @@ void day_format(int32_t day, char ret[DAY_TEXT_SIZE])
 	               (unsigned)d.month % 100, (unsigned)d.day % 100);
 }
 
-/* Digits of a fixed place; -1 if there is anything else. */
+/* A number of len digits; -1 if there is anything else. */
 static int number_at(const char *text, size_t len)
 {
 	int n = 0;

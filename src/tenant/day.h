@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* Days of UTC, counted from 1970-01-01, and the months that bills go by. No time zone, no libc. */
+/* UTC days, counted from 1970-01-01, and the months of bills. No time zone, no libc. */
 #include "base/auto.h"
 
 #define DAY_TEXT_SIZE 16      /* "2026-11-15" */

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Keys and projects are few and asked for at every request, so all of them are in memory; the store
- * is written through. A key is found by the SHA-256 of its secret: a hash table over digests tells
- * a guesser nothing about the secrets, and the last comparison takes constant time besides.
+ * Keys and projects are few and needed at every request, so all of them are in memory; each change
+ * is also written to the store. A key is found by the SHA-256 of its secret: the timing of a hash
+ * table over digests tells a guesser nothing about secrets, and the last comparison takes constant
+ * time.
  *
- * A revoked key leaves the tables at once but stays allocated until the ring goes: a request that
- * is under way may still hold it.
+ * A revoked key leaves the tables at once but is not freed before the ring: a running request may
+ * still hold it.
  */
 #include "tenant/key.h"
 
@@ -39,9 +40,9 @@ static unsigned hash_bytes(const void *data, size_t len)
 #define SECRET_BYTES    20
 #define SECRET_DIGITS   (SECRET_BYTES * 2)
 #define NAME_BYTES_MAX  64
-#define KEYS_MAX        10000 /* of all projects, but for their shares; they live in memory */
+#define KEYS_MAX        10000 /* of all projects, beside their shares; kept in memory */
 #define KEYS_PROJECT    1000  /* of one project, with those that are revoked */
-#define KEYS_SHARE      16    /* that a project may have whatever the others have */
+#define KEYS_SHARE      16    /* a project may always have this many */
 #define PROJECTS_MAX    1000
 #define DEFAULT_PROJECT "default"
 
@@ -332,8 +333,8 @@ static void detach_key(struct keyring *ring, struct key *key)
 	HASH_DELETE(by_id, ring->keys_by_id, key);
 }
 
-/* Of those that are revoked or expired only the newest are remembered: else who makes keys without
- * end fills the host. */
+/* Keeps only the newest of the revoked and expired keys, so that a client that makes keys without
+ * end cannot fill the host. */
 static int make_room(struct keyring *ring, const char *project_id, struct err *err)
 {
 	struct key *oldest = NULL;
@@ -396,8 +397,8 @@ static int save_line(int fd, const char *line)
 }
 
 /*
- * The secret is written before the key is recorded: a death in between leaves a file with a secret
- * that opens nothing, and the next start writes it anew. The other way round would lock everyone
+ * The secret is written before the key is recorded. If we die in between, the file has a secret
+ * that opens nothing, and the next start writes a new one. The other order could lock everybody
  * out.
  */
 static int first_key(struct keyring *ring, int fd, struct err *err)
@@ -418,7 +419,8 @@ static int first_key(struct keyring *ring, int fd, struct err *err)
 	                  hash, &key, err);
 }
 
-/* One that its owner has put away is empty: whoever opened it told of one that was so before. */
+/* Warns if the file's secret opens nothing. An empty file is fine: its owner has moved the secret
+ * away, and the launcher told of it. */
 static void check_file(struct keyring *ring, int fd)
 {
 	char text[48] = "";

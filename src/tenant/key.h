@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Who is calling. A project owns sandboxes; a key belongs to one project and has a scope. A secret
- * is 40 hex digits behind a decorative prefix: clo_X and e2b_X are the same key. Only its SHA-256
- * is kept. Keys live in memory (from the store) and are found by hash, so that looking one up takes
- * the same time for all that do not exist.
+ * Identifies callers. A project owns sandboxes; a key belongs to one project and has a scope. A
+ * secret is 40 hex digits after a decorative prefix: clo_X and e2b_X are the same key. Only its
+ * SHA-256 is kept. Keys are loaded from the store into memory and found by hash, so that a look-up
+ * takes the same time for all keys that do not exist.
  */
 #include "base/json/json.h"
 #include "store/store.h"
@@ -22,8 +22,8 @@ struct key;
 must_check int keyring_load(struct store *store, struct keyring **ret,
                             struct err *err); /* makes the project "default" if there is none */
 void keyring_free(struct keyring *ring);
-/* The first key: made when none exists, and written to an open file. The gateway cannot write where
- * admin.key lies: the launcher opens it (root's, 0600) and hands it over. */
+/* Makes the first key if none exists, and writes it to an open file. The gateway may not write to
+ * the directory of admin.key, so the launcher opens the file (root's, 0600) and hands it over. */
 must_check int keyring_ensure_admin(struct keyring *ring, int fd, struct err *err);
 
 const struct key *keyring_check(
@@ -49,7 +49,7 @@ must_check int keyring_add(struct keyring *ring, const char *project_id, const c
                            const struct key **ret, struct err *err);
 must_check int keyring_revoke(struct keyring *ring, const char *project_id, const char *key_id,
                               struct err *err); /* NOT_FOUND for another project's */
-/* One that is not revoked, or NULL; also for another project's. */
+/* A key that is not revoked, or NULL; also NULL for another project's key. */
 const struct key *keyring_find_key(struct keyring *ring, const char *project_id,
                                    const char *key_id);
 void keyring_each(struct keyring *ring, const char *project_id,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * All logins are in memory, the store is written through. They are few, so a look-up walks all of
- * them; each comparison takes the same time, whatever the token is.
+ * All logins are in memory; each change is also written to the store. They are few, so a look-up
+ * compares all of them, each in constant time.
  *
- * Both tables are everybody's. Where one is full, the project with most rows gives its oldest one
- * up: so nobody keeps others out, or ends what they have, as long as these have fewer.
+ * All projects share both tables. When one is full, the project with the most rows loses its oldest
+ * one. So a project cannot keep others out, or end their logins, as long as they have fewer.
  */
 #include "tenant/login.h"
 
@@ -18,7 +18,7 @@
 
 #define TOKEN_BYTES    32
 #define LOGINS_MAX     1024
-#define LOGINS_PER_KEY 16 /* so that nobody ends those of others by logging in often */
+#define LOGINS_PER_KEY 16 /* so that frequent logins do not end those of others */
 #define LINKS_MAX      64
 
 struct pass {
@@ -61,7 +61,7 @@ static void pass_fill(struct pass *p, const struct digest *hash, const char *pro
 	p->expires_us = expires_us;
 }
 
-/* The key, if it is there still. */
+/* The key, if it still exists. */
 static const struct key *pass_key(const struct logins *l, const struct pass *p)
 {
 	if (p->key_id[0] == '\0')
@@ -98,8 +98,8 @@ static size_t count_of(const struct pass *rows, size_t n, const char *project_id
 	return count;
 }
 
-/* A free row, else the oldest of the project that has most; of those that have as many, of the
- * caller's own. */
+/* A free row, else the oldest row of the project with the most; the caller's own project goes first
+ * among equals. */
 static struct pass *row_for(struct pass *rows, size_t n, const char *project_id)
 {
 	struct pass *found = &rows[0];
@@ -167,7 +167,8 @@ static int forget(struct logins *l, struct pass *p, struct err *err)
 	return r;
 }
 
-/* Forgets those that lead nowhere and, where the key has as many as it may, its oldest. */
+/* Forgets logins whose key is gone or that have ended, and the key's oldest one if it has too
+ * many. */
 static int make_room(struct logins *l, const struct key *key, uint64_t now_us, struct err *err)
 {
 	struct pass *oldest = NULL;

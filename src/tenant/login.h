@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Logins of browsers: a token of 256 random bits stands for a key, for a day. Only its hash is
- * kept, in the store, so that a login outlives the daemon; the key must still be there, so that
- * revoking it ends its logins too.
+ * Browser logins: for a day, a token of 256 random bits stands for a key. The store keeps only its
+ * hash, so a login survives a restart of the daemon. The key must still exist, so revoking it ends
+ * its logins too.
  *
- * A link lets one browser in, once: a token likewise, which is in memory alone and soon forgotten.
+ * A link lets one browser log in, once. It is a token too, kept only in memory and only for a short
+ * time.
  */
 #include "base/units.h"
 #include "tenant/key.h"
@@ -20,7 +21,7 @@ must_check int logins_open(struct store *store, struct keyring *ring, struct log
                            struct err *err);
 void logins_free(struct logins *l); /* NULL is fine */
 
-/* Where a key has too many, its oldest one ends. now_us: the wall clock's. */
+/* If a key has too many logins, its oldest one ends. now_us is of the wall clock. */
 must_check int login_begin(struct logins *l, const struct key *key, uint64_t now_us,
                            char ret_token[LOGIN_TOKEN_SIZE], struct err *err);
 /* The key it stands for and when it ends, or NULL. */
@@ -30,5 +31,5 @@ must_check int login_end(struct logins *l, const char *token, struct err *err);
 
 void link_make(struct logins *l, const struct key *key, uint64_t now_us,
                char ret_token[LOGIN_TOKEN_SIZE]);
-/* The key that it was made for; NULL: unknown, used or too old. It is used up. */
+/* Uses up the link. Returns its key, or NULL if it is unknown, used or too old. */
 const struct key *link_take(struct logins *l, const char *token, uint64_t now_us);

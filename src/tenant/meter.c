@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Between two readings a cgroup's CPU counter says exactly what was used. Memory and disk are
- * levels: the mean of both readings is taken for the time between them. The last stretch ends when
- * all is dead and memory says nothing, so there it is what the reading before said, or, in a life
- * too short for any, its peak.
+ * Between two readings, a cgroup's CPU counter says exactly what was used. Memory and disk are
+ * levels: the mean of two readings is used for the time between them. At the last reading all
+ * processes are dead and memory is empty, so the value of the reading before is used, or the peak
+ * if there was none.
  *
- * A stretch that spans midnight (a gateway that was away) is shared out by time. What is counted in
- * whole things (execs, creates, bytes) belongs to the day on which it was counted.
+ * A period that spans midnight (say, while the gateway was down) is divided by time. Counts (execs,
+ * creates, bytes) belong to the day on which they were counted.
  *
- * Figures wait in memory for meters_write(). If the disk refuses, they stay and the next one tries
- * again; a meter that was closed goes only when its last figures are written.
+ * Figures wait in memory for meters_write(). If it fails, they stay and the next call tries again;
+ * a closed meter is freed only when its last figures are written.
  */
 #include "tenant/meter.h"
 
@@ -80,7 +80,7 @@ static void add_to_day(struct meter *m, int32_t day, const struct usage *more)
 	usage_add(&m->slices[i].usage, more);
 }
 
-/* Shares out what was used in a stretch of time that ends at to_us (wall clock). */
+/* Divides usage among the days of a period that ends at to_us (wall clock). */
 static void add_stretch(struct meter *m, const struct usage *more, uint64_t to_us, uint64_t len_us)
 {
 	struct usage rest = *more;
@@ -111,13 +111,13 @@ static void note(struct meter *m, const struct usage *more)
 		ms->used(m->project_id, m->key_id, more, ms->used_arg);
 }
 
-/* Charges time up to to_us, with the levels that it had meanwhile, and CPU. */
+/* Charges time up to to_us, with the memory and disk levels of that time, and CPU. */
 static void charge(struct meter *m, uint64_t to_us, uint64_t memory_bytes, uint64_t disk_bytes,
                    uint64_t cpu_ns)
 {
 	uint64_t ms = to_us > m->charged_to_us ? (to_us - m->charged_to_us) / MILLISECOND_US : 0;
 	uint64_t now_us = clock_steady_us();
-	/* Where the wall clock was at to_us, which may be a while ago. */
+	/* The wall clock's time at to_us, which may be a while ago. */
 	uint64_t wall_us = clock_wall_us() - (now_us > to_us ? now_us - to_us : 0);
 	struct usage more = {.of = {
 				     [USAGE_CPU_NS] = cpu_ns,
@@ -145,7 +145,7 @@ static uint64_t mean(uint64_t a, uint64_t b)
 	return a / 2 + b / 2 + (a & b & 1);
 }
 
-/* A counter never goes back while its cgroup lives; one that seems to could not be read. */
+/* A counter never decreases while its cgroup lives; if it seems to, it could not be read. */
 static uint64_t new_cpu_ns(const struct meter *m, const struct guest_usage *now)
 {
 	return now->cpu_ns > m->counted_cpu_ns ? now->cpu_ns - m->counted_cpu_ns : 0;
@@ -164,7 +164,7 @@ void meter_read(struct meter *m, const struct guest_usage *now)
 	m->has_reading = true;
 }
 
-/* The end of a run: what was running is dead. */
+/* The last reading of a run: all its processes are dead. */
 static void read_last(struct meter *m, const struct guest_usage *last, uint64_t until_us)
 {
 	static const struct guest_usage unknown;
@@ -350,7 +350,7 @@ void meter_hold(struct meter *m, const struct guest_usage *last, uint64_t until_
 	read_last(m, last, until_us);
 	m->is_held = true;
 	m->counted_cpu_ns = 0; /* of the cgroup that comes next */
-	/* At once: the counters of one run must not be taken for another's. */
+	/* Written at once: the counters of one run must not be taken for the next one's. */
 	(void)!meters_write(m->meters, /* is_synced= */ false, NULL);
 }
 
@@ -389,7 +389,7 @@ static int take_up(const struct meter_row *row, void *arg)
 	bool is_same_boot = strcmp(row->boot_id, ms->boot_id) == 0;
 
 	m->memory_limit_bytes = row->memory_limit_bytes;
-	/* Another boot had another clock, and what happened in between nobody has seen. */
+	/* Another boot had another steady clock, and the time in between is not charged. */
 	m->charged_to_us = is_same_boot ? row->charged_to_us : clock_steady_us();
 	m->is_held = row->is_held;
 	m->counted_cpu_ns = row->counted_cpu_ns;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The cost of a row is the sum of its five parts, each rounded down to a nano: nobody is charged
- * for what they did not use, and a row's cost does not depend on how often it was sampled. Costs of
- * rows may add up to less than the cost of their sum, by less than a nano for each part and row.
+ * The cost of a row is the sum of its five parts, each rounded down to a nano. So nobody pays for
+ * more than they used, and the cost does not depend on how often usage was sampled. The costs of
+ * several rows may add up to slightly less than the cost of their sum: by less than a nano for each
+ * part and row.
  */
 #include "tenant/price.h"
 

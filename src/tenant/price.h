@@ -2,8 +2,8 @@
 #pragma once
 /*
  * What usage costs, in whole billionths of the currency's unit ("nano", base/text/decimal.h).
- * Prices are the daemon's settings, and what was used is recorded, not what it cost: a cost is
- * computed when it is asked for.
+ * Prices are settings of the daemon. Usage is recorded, not its cost: a cost is computed when it is
+ * asked for.
  */
 #include "store/tables/usage.h"
 

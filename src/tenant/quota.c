@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * An account is a project's or a key's. It comes to be when it is first seen and then knows what it
- * spent this month from the store; from there on every reading of a meter comes by
+ * An account belongs to a project or a key. It is made when its owner is first seen, and then reads
+ * from the store what was spent this month; after that, every reading of a meter is added
  * (quota_on_use()).
  *
- * A budget is kept, not found to be broken afterwards: an account has run out when what is left
- * does not cover what its sandboxes could cost, at full load, until the next look. Two things can
- * pass it: network traffic, which has no bound in time, and a time in which the daemon was away.
+ * A budget is enforced ahead of time: an account has run out when the rest does not cover what its
+ * sandboxes could cost, at full load, until the next check. Two things can still exceed it: network
+ * traffic, which has no bound per time, and a time in which the daemon was down.
  *
  * Creates per minute are a bucket that holds a minute's worth and fills evenly. A token is a minute
- * in microseconds, so that filling is a product of whole numbers. A restart begins with full ones.
+ * in microseconds, so that filling is a product of whole numbers. After a restart all buckets are
+ * full.
  */
 #include "tenant/quota.h"
 
@@ -70,7 +71,8 @@ static int add_day(const struct usage_row *row, void *arg)
 	return 0;
 }
 
-/* Without the store's word nothing counts as spent; meters that cannot write say so themselves. */
+/* If the store cannot be read, nothing counts as spent; the meters report the failure
+ * themselves. */
 static void load_month(struct quota *q, struct account *a, const struct quota_owner *owner)
 {
 	struct spending s = {.key_id = a->is_key ? owner->key_id : NULL};
@@ -80,7 +82,7 @@ static void load_month(struct quota *q, struct account *a, const struct quota_ow
 		a->month = s.sum;
 }
 
-/* At the turn of the month all begin anew. */
+/* At the end of a month all accounts start from zero. */
 static void turn_month(struct quota *q)
 {
 	int32_t month = day_month(day_of(q->config.wall_us()));
@@ -110,7 +112,7 @@ static struct account *account_new(struct quota *q, const char *id)
 	return a;
 }
 
-/* Its accounts, and how many. */
+/* The owner's accounts; returns how many. */
 static size_t accounts_of(struct quota *q, const struct quota_owner *owner,
                           struct account *ret[OWNERS])
 {
@@ -148,7 +150,7 @@ static void fill_bucket(struct quota *q, struct account *a)
 	a->filled_us = now;
 }
 
-/* What an account could cost until the next look. */
+/* What an account could cost until the next check. */
 static uint64_t cost_ahead(const struct quota *q, const struct quota_held *held)
 {
 	uint64_t ms = q->config.ahead_ms;

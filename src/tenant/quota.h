@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What a project, and a key of it, may have at once, make in a minute and spend in a month. What is
- * asked for is taken at admission, before anything is made, and given back once at its end, so that
- * calls in parallel cannot pass a quota together. The sums live in memory; after a restart they are
- * taken again for each sandbox that lives. All on the loop's thread.
+ * What a project or one of its keys may have at once, create in a minute and spend in a month.
+ * Resources are taken from the quota at admission, before anything is made, and given back once at
+ * the end, so that parallel calls cannot exceed a quota together. The sums are in memory; after a
+ * restart they are computed from the living sandboxes. All of this is on the loop's thread.
  *
- * A project without limits of its own has the daemon's; a key has none but its own, and its
- * project's hold for it too.
+ * A project without limits of its own has the daemon's. A key has only its own limits, and its
+ * project's limits hold for it too.
  */
 #include "base/json/json.h"
 #include "tenant/ceiling.h"
@@ -39,7 +39,7 @@ struct quota_config {
 	struct quota_limits defaults; /* of projects */
 	struct prices prices;
 	const char *currency; /* borrowed */
-	/* How long it may take until the next look at who has spent what: so much is kept back. */
+	/* The longest time until the next check of budgets; the cost of that time is held back. */
 	uint64_t ahead_ms;
 	uint64_t (*steady_us)(void), (*wall_us)(void); /* NULL = the clocks */
 };
@@ -52,19 +52,21 @@ struct quota_owner {
 	const char *project_id;
 	const char *key_id; /* "" = none */
 };
-/* Takes more, or says with figures (ERR_QUOTA, ERR_BUDGET) what it would pass. */
+/* Takes more from the quota, or fails with figures (ERR_QUOTA, ERR_BUDGET) of what would be
+ * exceeded. */
 must_check int quota_admit(struct quota *q, const struct quota_owner *owner,
                            const struct quota_held *more, bool is_create, struct err *err);
-/* Takes it without asking: it is there already. */
+/* Takes it without a check, for something that exists already. */
 void quota_take(struct quota *q, const struct quota_owner *owner, const struct quota_held *more);
 void quota_give(struct quota *q, const struct quota_owner *owner, const struct quota_held *less);
 /* Something was used: a meters_fn, with the quota as arg. */
 void quota_on_use(const char *project_id, const char *key_id, const struct usage *more, void *arg);
-/* Would what it holds pass the budget before the next look? Then err says whose and how. */
+/* Whether what it holds could exceed the budget before the next check. If so, err says whose
+ * budget. */
 bool quota_is_spent(struct quota *q, const struct quota_owner *owner, struct err *err);
 
-/* Of a single sandbox: is what is asked for (0 = nothing) within its project's ceilings and key's?
- */
+/* Checks the wanted values of a single sandbox (0 = none) against its project's and key's
+ * ceilings. */
 must_check int quota_check_ceilings(struct quota *q, const struct quota_owner *owner,
                                     const struct ceilings *asked, struct err *err);
 void quota_lower_to_ceilings(struct quota *q, const struct quota_owner *owner,

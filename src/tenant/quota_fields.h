@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* A quota's limits as clients write and read them, and as they stand in the store: the same JSON.
- */
+/* A quota's limits as JSON, the same in the API and in the store. */
 #include "tenant/quota.h"
 
 const char *quota_field_name(enum quota_what what); /* "memory_mib" */

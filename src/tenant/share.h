@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What a project gets of the daemon beside the others, while several want something: equal parts,
- * or by the weight in its quota. There is a share for each project that was seen, and one, of the
- * empty id, for work that is no project's: clients that have not said who they are, and spares that
- * nobody caused. All on the loop's thread.
+ * How the daemon's time is divided while several projects want it: in equal parts, or by the
+ * weights in their quotas. Each project that was seen has a share. One more, with an empty id, is
+ * for work that belongs to no project: clients that are not authenticated yet, and spares that no
+ * project caused. All of this is on the loop's thread.
  */
 #include "base/fair.h"
 #include "base/id.h"
@@ -29,7 +29,7 @@ struct shares;
 struct shares *shares_new(void);
 void shares_free(struct shares *shares); /* after everything that borrowed one; NULL is fine */
 
-/* It lives as long as shares. NULL: shares is NULL. */
+/* The share lives as long as shares. NULL if shares is NULL. */
 struct share *shares_get(struct shares *shares, const char *project_id);
 /* shares may be NULL. */
 void shares_set_weight(struct shares *shares, const char *project_id, uint32_t weight);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A call has exactly one end: the wall's answer, the wall's death, or its time. What comes from the
- * wall is taken apart as hostile: it has read what guests and the internet sent.
+ * A call ends exactly once: by the wall's answer, the wall's death, or its timeout. Messages from
+ * the wall are not trusted, because the wall reads bytes from guests and the internet.
  */
 #include "wall/client.h"
 
@@ -87,7 +87,8 @@ static void detach(struct wall_client *c)
 	}
 }
 
-/* One PEM block and nothing else: it is written into a file that programs inside read. */
+/* Accepts one PEM block and nothing else: it is written to a file that programs in the sandbox
+ * read. */
 static bool is_certificate(const char *text)
 {
 	static const char begin[] = "-----BEGIN CERTIFICATE-----\n";

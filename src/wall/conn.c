@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A connection is judged when it comes and each time that more is known. Its first bytes are kept
- * and sent on as they came. The address that the guest dialled only matters to rules about
- * addresses: a rule about names leads to where the wall finds the name, so a guest that has names
- * point elsewhere, in /etc/hosts or by DNS of its own, still reaches the host that was judged.
+ * and sent on unchanged. The address that the guest dialled matters only to rules about addresses.
+ * For a rule about names the wall resolves the name itself, so a guest that maps names elsewhere,
+ * in /etc/hosts or by its own DNS, still reaches the host that was judged.
  *
- * A protocol in which the server speaks first shows itself by silence: when the guest has said
- * nothing for a while, it is judged as one that has no name. Where that would refuse it, a guest
- * that is only slow (emulated, or short of CPU) has some more time to say one.
+ * In some protocols the server speaks first, so the guest is silent: when it has sent nothing for a
+ * while, the connection is judged as one without a name. If that would deny it, the guest gets some
+ * more time, since it may only be slow (emulated, or short of CPU).
  *
  * What is denied is told so in words, if its first bytes show a protocol that has some: a request
  * of HTTP gets 403 (proxy.c), TLS the same inside or, where nothing inside trusts the wall's
@@ -61,7 +61,7 @@ struct conn {
 	struct clienthello hello;
 	struct clienthello_reader reader;
 	bool is_tls_read;    /* the reader is in use */
-	bool is_slow;        /* has said nothing in its time, and has some more */
+	bool is_slow;        /* has sent nothing in time, and gets more time */
 	const char *refusal; /* why it is denied, once that is sure; NULL: it is not */
 	/* what carries it on, one at a time */
 	struct reach *reach;
@@ -219,7 +219,7 @@ static bool leads_the_same_way(const struct conn *c, const struct judge_decision
 	       policy_target_is_equal(&c->via, proxy_of(c, d));
 }
 
-/* Whether what was reached may be used. */
+/* Whether the connection that was made may be used. */
 static bool judge_again(struct conn *c)
 {
 	struct judge_facts facts = facts_of(c);
@@ -237,7 +237,7 @@ static void on_reached(enum reach_result result, int fd, const struct address *a
 	c->is_resolved = c->dial == DIAL_NAME && result != REACH_NO_ADDRESS;
 	switch (result) {
 	case REACH_OK:
-		/* Of this address, and by the policy of now. */
+		/* Judged for this address, by the current policy. */
 		if (judge_again(c)) {
 			door_learn(c->door, c->name_state == NAME_KNOWN ? &c->name : NULL,
 			           c->dial == DIAL_PROXY ? &c->dialled : address, c->decision.dial,
@@ -264,7 +264,7 @@ static void on_reached(enum reach_result result, int fd, const struct address *a
 	}
 }
 
-/* A rule about names leads to the name, others to where the guest wanted to go. */
+/* A rule about names leads to the name, others to the address that the guest dialled. */
 static bool is_by_name(const struct conn *c)
 {
 	return c->dial == DIAL_NAME ||
@@ -300,7 +300,8 @@ static void on_proxy_done(struct loop *loop, void *arg)
 	conn_end(arg);
 }
 
-/* is_tls: the wall ends it, in the name that the guest has said or the address that it dialled. */
+/* is_tls: the wall terminates TLS, with a certificate for the name that the guest sent or the
+ * address that it dialled. */
 static void conn_proxy(struct conn *c, bool is_tls)
 {
 	struct host host = {.is_name = c->name_state == NAME_KNOWN, .address = c->dialled};
@@ -425,7 +426,7 @@ static void on_silence(struct loop *loop, void *arg)
 	}
 }
 
-/* The usual ports of what a rule can see into, and those that a rule names for it. */
+/* The usual ports of HTTP and TLS, and the ports that rules name for them. */
 static bool guest_speaks_first(const struct conn *c)
 {
 	const struct policy *p = c->door->policy;
@@ -455,7 +456,7 @@ static void conn_peek(struct conn *c)
 		conn_refuse(c, WALL_FAILED, "no room");
 }
 
-/* A rule has to see what is inside. */
+/* A rule must see inside TLS. */
 static void conn_open(struct conn *c)
 {
 	if (c->protocol == PROTOCOL_TLS && c->door->all->secure)
@@ -549,7 +550,7 @@ static struct conn *conn_new(struct door *door, int fd)
 	return c;
 }
 
-/* What the guest had dialled, before it was led here. */
+/* What the guest dialled, before it was redirected here. */
 static int find_dialled(int fd, struct address *ret, uint16_t *ret_port)
 {
 	struct sockaddr_storage own, sa = {0};
@@ -589,8 +590,8 @@ static void conn_begin(struct conn *c)
 	}
 }
 
-/* A door may have as many as are free for all. So those that want many are stopped while some are
- * left: with k of them one part in k + 1, for whoever has few. */
+/* A door may have as many connections as are left free in all. So doors that want many are stopped
+ * while some are left: with k such doors, one part in k + 1 stays free for doors with few. */
 static bool has_share(const struct door *door)
 {
 	const struct doors *all = door->all;
@@ -624,7 +625,7 @@ void conn_accept(struct door *door, int listener_fd)
 			break;
 }
 
-/* What is still being found out is judged again anyway before anything is dialled. */
+/* A connection that is not decided yet is judged again before anything is dialled. */
 static bool is_still_allowed(const struct conn *c)
 {
 	struct judge_facts facts = facts_of(c);

@@ -9,7 +9,7 @@
  *	                                     +--HTTP--> proxied: each request is judged
  *	port 53 --> DNS
  *
- * What is denied is reset.
+ * A denied connection is reset.
  */
 #include "wall/door.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A sandbox's door: the sockets inside its net namespace, what it may reach, and what is on its way
- * through. Who connects is known by the listener that the connection came from, and by nothing
- * that the guest says.
+ * A sandbox's door: the sockets in its net namespace, its policy, and its open connections. The
+ * wall knows the sandbox by the listener that a connection came from, never by anything that the
+ * guest says.
  */
 #include "base/list.h"
 #include "net/policy/judge.h"
@@ -24,7 +24,7 @@ struct doors { /* all, and what they share */
 	uint32_t connections_max;  /* of one door, where its policy says nothing */
 	size_t n_conns, conns_max; /* of all doors: each takes fds */
 	struct door *by_id;
-	/* Tells the gateway; may fail, which loses the message. */
+	/* Sends a message to the gateway; if it fails, the message is lost. */
 	int (*send)(const void *message, size_t len, void *arg);
 	void *send_arg;
 };
@@ -51,19 +51,19 @@ struct door {
 	UT_hash_handle hh;
 };
 
-/* Owns policy; takes the fds that it needs, -1 where there is none. Replaces one of that id. */
+/* Owns policy; takes the fds that it needs, -1 = none. Replaces a door of that id. */
 must_check int doors_open(struct doors *all, const char *id, struct policy *policy,
                           int fds[WALL_SOCKETS], struct door **ret);
 struct door *doors_find(struct doors *all, const char *id);
-/* Owns policy. What it forbids is cut. */
+/* Owns policy. Cuts the connections that it forbids. */
 void door_set_policy(struct door *door, struct policy *policy);
 void doors_close(struct door *door); /* cuts all */
-/* What has passed, to and from the sandbox: it is told, and spent of the door's pace. */
+/* Counts bytes to and from the sandbox: they are reported, and taken from the door's pace. */
 void door_count(struct door *door, uint64_t in_bytes, uint64_t out_bytes);
-/* Tells what has passed since the last time. */
+/* Reports the bytes since the last time. */
 void door_tell_bytes(struct door *door);
 
-/* Its issuer, or NULL where TLS cannot be opened. */
+/* Its issuer, or NULL if the wall cannot terminate TLS. */
 struct issuer *door_issuer(struct door *door);
 
 struct door_record {
@@ -79,8 +79,8 @@ struct door_record {
 };
 void door_record(struct door *door, const struct door_record *record);
 /*
- * A connection was made. Where the policy records, what has not been seen under it is told,
- * whatever the rate: a name, or the address where there is none or a rule has to name it.
+ * A connection was made. If the policy records and has not seen this target before, it is reported,
+ * whatever the rate: the name, and the address if there is no name or a rule must name the address.
  */
 void door_learn(struct door *door, const struct hostname *name, const struct address *address,
                 enum judge_dial dial, uint16_t port);

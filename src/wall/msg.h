@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Between gateway and wall: messages of SOCK_SEQPACKET, a fixed head and, with some, a text behind
- * it. The wall trusts the gateway, which is who tells it what to enforce; the gateway takes what
- * comes from the wall for hostile: sizes, ids and texts are checked there (wall/client.c).
+ * Messages between gateway and wall, by SOCK_SEQPACKET: a fixed head, and in some a text after it.
+ * The wall trusts the gateway, which tells it what to enforce. The gateway does not trust the wall:
+ * it checks sizes, ids and texts (wall/client.c).
  */
 #include "base/id.h"
 #include "net/match/address.h"
@@ -21,8 +21,8 @@ enum wall_op {
 	WALL_CLOSE,    /* cuts all; a closed one is fine */
 	WALL_PING,     /* is it there? of no sandbox */
 	/* wall to gateway */
-	/* error: 0 or a positive errno. Where TLS is opened: the text is the certificate (PEM) of
-	 * the sandbox's issuer, which clients inside have to trust. */
+	/* error: 0 or a positive errno. If the policy opens TLS, the text is the certificate (PEM)
+	 * of the sandbox's issuer, which programs inside must trust. */
 	WALL_ANSWER = 16,
 	WALL_DECISION,
 	WALL_BYTES,  /* that passed since the last one */

@@ -5,10 +5,10 @@
  *	   +------------+-------------+--> closing
  *
  * One request at a time: what a guest sends ahead waits in its buffer or its socket. Each turn
- *moves what can be moved, and then watches each end for what is missing: an end is read while its
- * buffer has room, and decoded only as far as the other end's buffer could take all of it.
- * Who a request leads to is found in proxy_way.c; a request to change to WebSocket is judged as any
- * other, and then bytes pass as they are (proxy_tunnel.c).
+ * moves what it can, and then watches each end for what is missing. An end is read while its buffer
+ * has room, and decoded only as far as the other end's buffer has room. proxy_way.c finds the
+ * connection for a request. A request for WebSocket is judged like any other; after it, bytes pass
+ * unchanged (proxy_tunnel.c).
  */
 #include "wall/proxy_inside.h"
 
@@ -78,7 +78,7 @@ static void begin_request(struct proxy *p)
 		proxy_judge(p);
 }
 
-/* Whether something was moved. */
+/* Returns whether something was moved. */
 static bool read_request(struct proxy *p)
 {
 	struct err err;
@@ -146,7 +146,7 @@ void proxy_step(struct proxy *p)
 	end_watch(&p->up);
 }
 
-/* Bytes that TLS holds already are not told of by epoll. */
+/* epoll does not report bytes that TLS has already read. */
 static void on_turn(void *arg)
 {
 	struct end *e = arg;
@@ -236,7 +236,7 @@ static void on_broken(struct end *e)
 	}
 }
 
-/* What TLS has taken from the socket already, so that epoll does not tell of it. */
+/* Reads bytes that TLS has already taken from the socket: epoll does not report them. */
 static bool end_read_pending(struct end *e)
 {
 	size_t before = e->in.len;
@@ -292,7 +292,7 @@ static void on_patience_end(struct loop *loop, void *arg)
 	proxy_finish(p);
 }
 
-/* A guest that speaks to its server has no other to name in a target. */
+/* Inside TLS the guest speaks to its server itself, so a target may not name a host. */
 enum http_kind proxy_request_kind(const struct proxy *p)
 {
 	return p->is_tls ? HTTP_REQUEST : HTTP_PROXY_REQUEST;

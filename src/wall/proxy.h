@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * HTTP through the wall, in the clear or inside of TLS that the wall ends. Each request of a
- * connection is judged for itself, by its host, method, path, query and fields, goes to the host
- * that it names, and is written anew; so is the reply. A request that is denied gets a reply that
- * says so, and ends the connection. By TLS all requests are for the host that the connection is.
+ * HTTP through the wall, plain or inside TLS that the wall terminates. Each request is judged by
+ * itself, by its host, method, path, query and fields. It goes to the host that it names and is
+ * written anew; so is the reply. A denied request gets a reply that says so, and ends the
+ * connection. With TLS all requests must be for the host of the connection.
  */
 #include "loop/loop.h"
 #include "wall/door.h"
@@ -27,5 +27,5 @@ struct proxy_config {
 
 must_check int proxy_new(const struct proxy_config *config, struct proxy **ret);
 void proxy_free(struct proxy *p); /* NULL is fine */
-/* By the door's policy as it is now, what is under way. */
+/* Whether the current policy allows the request under way. */
 bool proxy_is_still_allowed(struct proxy *p);

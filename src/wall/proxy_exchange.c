@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A request's body on its way out and the reply on its way in, at the same time. A body is decoded
- * only as far as the other end's buffer could take all of it, and framed anew.
+ * Moves a request's body out and the reply in, at the same time. A body is decoded only as far as
+ * the other end's buffer has room, and framed anew.
  */
 #include "wall/proxy_inside.h"
 

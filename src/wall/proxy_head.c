@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What is refused here is what a server behind could read otherwise than the judge has: a Host
- * field twice or not canonical, a target that names another host, "Connection" that asks for
- * another field to be dropped on the way, methods that answer with the request itself (TRACE) or
- * leave HTTP (CONNECT), and changes to any other protocol than WebSocket (RFC 6455).
+ * Refuses requests that a server could understand differently than the judge: a Host field twice or
+ * not canonical, a target that names another host, "Connection" that asks for another field to be
+ * dropped on the way, methods that answer with the request itself (TRACE) or leave HTTP (CONNECT),
+ * and changes to any other protocol than WebSocket (RFC 6455).
  */
 #include "wall/proxy_head.h"
 
@@ -23,7 +23,7 @@ static int refuse(int status, const char *words, const char **why)
 	return status;
 }
 
-/* Of one connection only: never sent on. Framing and Host are, in our own words. */
+/* Fields of one connection only, which are never sent on. Framing and Host are written anew. */
 static bool is_ours(const char *name)
 {
 	static const char *const names[] = {
@@ -86,7 +86,7 @@ static int check_fields(const struct http_head *h, const char **why)
 	return 0;
 }
 
-/* *ret_path is where the target goes on behind an authority. */
+/* *ret_path is the rest of the target after an authority. */
 static int read_target_host(const char *target, struct proxy_request *ret, bool *ret_has_host,
                             const char **ret_path)
 {
@@ -174,7 +174,7 @@ void proxy_request_done(struct proxy_request *r)
 	*r = (struct proxy_request){0};
 }
 
-/* Said by the wall, where it forwards. */
+/* Fields that the wall sets when it forwards. */
 static bool is_forwarding(const char *name)
 {
 	static const char *const names[] = {"forwarded",         "x-forwarded-for",
@@ -187,7 +187,7 @@ static bool is_forwarding(const char *name)
 	return false;
 }
 
-/* Lets a server encode its reply, or give it in parts. */
+/* Fields that let a server encode its reply or send a part of it. */
 static bool is_choice(const char *name)
 {
 	static const char *const names[] = {"accept-encoding", "range", "if-range"};

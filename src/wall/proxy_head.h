@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Heads of HTTP messages on their way through: what a request is for, in the one reading that is
- * judged, and the same reading written anew. Fields that only concern one connection stop here, and
- * the body's framing is said by the wall, so that no two servers can cut the bytes differently.
+ * Heads of HTTP messages on their way through: parses what a request is for, as the judge sees it,
+ * and writes exactly that anew. Fields of a single connection stop here, and the wall sets the
+ * framing of the body, so that no two servers can split the bytes differently.
  */
 #include "http/parse.h"
 #include "net/policy/judge.h"
@@ -19,12 +19,12 @@ struct proxy_request {
 	struct judge_request judge; /* all of it, as the judge takes it */
 };
 
-/* 0, or the HTTP status that refuses it, with why. h is borrowed as long as *ret is used. */
+/* Returns 0, or the HTTP status that refuses it, with why. h must live as long as *ret is used. */
 must_check int proxy_request_read(const struct http_head *h, struct proxy_request *ret,
                                   const char **why);
 void proxy_request_done(struct proxy_request *r);
 
-/* What the rule changes in a request. Zeros: nothing. */
+/* What the rule changes in a request. All zeros: nothing. */
 struct proxy_rewrite {
 	const struct policy_header *set; /* fields that replace the guest's own */
 	size_t n_set;
@@ -43,7 +43,7 @@ struct proxy_reply_form {
 	bool is_upgrade;           /* to WebSocket */
 	const struct scrub *scrub; /* what fields may not repeat, or NULL */
 };
-/* Whether it comes in an encoding in which nothing can be found. */
+/* Whether the body is encoded, so that nothing can be found in it. */
 bool proxy_response_is_encoded(const struct http_head *h);
 must_check int proxy_response_write(struct buf *out, const struct http_head *h,
                                     const struct proxy_reply_form *form);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What the files of the proxy share, and nobody else. */
+/* Private to the files of the proxy. */
 #include "base/units.h"
 #include "wall/proxy.h"
 #include "wall/proxy_head.h"
@@ -26,7 +26,7 @@ struct end {
 	bool has_written; /* any byte of the message under way */
 };
 
-/* How a request gets to whom. */
+/* How a request gets to its host. */
 struct proxy_way {
 	enum judge_dial dial; /* DIAL_NOTHING: a rule forwards it */
 	struct host host; /* that is dialled, or told to the proxy, and proves its name by TLS */
@@ -45,7 +45,7 @@ struct proxy {
 	struct end guest, up;
 	struct loop_timer *timer;
 	struct reach *reach;
-	/* whom up leads to */
+	/* where up leads */
 	struct proxy_way up_way;
 	struct policy_target up_target;
 	struct address up_address;
@@ -75,13 +75,13 @@ enum http_kind proxy_request_kind(const struct proxy *p);
 
 /* proxy_reply.c */
 void proxy_record(struct proxy *p, enum wall_verdict verdict, const char *why);
-/* The wall's own reply, and the connection's end. */
+/* Sends the wall's own reply and ends the connection. */
 void proxy_answer(struct proxy *p, int status, enum wall_verdict verdict, const char *why);
 void proxy_respond(struct proxy *p, const struct policy_rule *rule); /* what a rule replies */
 
-/* proxy_way.c: the request that was read is replied to, or on its way */
+/* proxy_way.c: sends the request on, or replies to it */
 void proxy_judge(struct proxy *p);
-/* Whether the request that has got no reply is on its way once more. */
+/* Sends a request that got no reply once more; returns whether it did. */
 bool proxy_try_again(struct proxy *p);
 
 /* proxy_tunnel.c */
@@ -89,5 +89,6 @@ void proxy_begin_tunnel(struct proxy *p);
 bool proxy_tunnel(struct proxy *p);
 void proxy_end_tunnel(struct proxy *p);
 
-/* proxy_exchange.c: moves what can be moved of a request and its reply; whether something was. */
+/* proxy_exchange.c: moves what it can of a request and its reply; returns whether something
+ * moved. */
 bool proxy_exchange(struct proxy *p);

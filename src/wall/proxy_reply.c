@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the proxy says itself: to the guest, and to the record. */
+/* The proxy's own replies to the guest, and its reports to the gateway. */
 #include "wall/proxy_inside.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Behind a reply that changes to WebSocket bytes pass as they are, to the host that the request was
- * judged for. When one side ends, what it has said is delivered, and the other has a moment to end.
+ * After the change to WebSocket bytes pass unchanged, to the host that the request was judged for.
+ * When one side ends, its last bytes are delivered, and the other side has a moment to end.
  */
 #include "wall/proxy_inside.h"
 

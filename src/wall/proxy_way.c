@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * From a request to the connection that carries it. What the judge decides makes a way: the host
- * itself, by its name or at the address that the guest dialled; a proxy that is told of it; or
- * where a rule forwards to. A connection is used again for the next request only if that has the
- * very same way and is still allowed at its address; so what a rule sets for one host is never
- * written to another.
+ * Finds the connection that carries a request. The judge's decision makes a way: to the host
+ * itself, by its name or at the address that the guest dialled; to a proxy, which is given the
+ * host; or to where a rule forwards to. A connection is used for the next request only if that has
+ * exactly the same way and is still allowed at its address. So the fields that a rule sets for one
+ * host are never sent to another.
  *
  * A server may close a connection between two requests, and the second then has no reply. It is
- * sent once more, on a connection of its own, if nobody can tell the difference: not a byte of a
- * reply has come, the request is still here as a whole, and to have it twice is to have it once
- * (RFC 9110, 9.2.2) or nothing of it has left. Any other gets 502: it may have arrived.
+ * sent once more, on a new connection, if that is safe: no byte of a reply has come, the whole
+ * request is still here, and either it is idempotent (RFC 9110, 9.2.2) or nothing of it was sent.
+ * Any other request gets 502, since it may have arrived.
  */
 #include "wall/proxy_inside.h"
 
@@ -42,7 +42,7 @@ static const struct policy_rule *rule_of(const struct proxy *p, const struct jud
 	return d->rule == JUDGE_NO_RULE ? NULL : &p->config.door->policy->rules[d->rule];
 }
 
-/* Of a decision that allows, or will once the name's addresses are known. */
+/* For a decision that allows, or will allow once the name's addresses are known. */
 static struct proxy_way find_way(const struct proxy *p, const struct judge_decision *d)
 {
 	const struct policy_rule *rule = rule_of(p, d);
@@ -71,8 +71,8 @@ static bool is_under_way(const struct proxy *p, const struct proxy_way *way)
 	       policy_target_is_equal(&p->up_target, way->target);
 }
 
-/* Whether the connection that is there may carry the request: at its address, by the policy of now.
- */
+/* Whether the existing connection may carry the request, at its address and by the current
+ * policy. */
 static bool is_allowed_there(const struct proxy *p, struct judge_decision *ret)
 {
 	struct proxy_way way;
@@ -84,7 +84,8 @@ static bool is_allowed_there(const struct proxy *p, struct judge_decision *ret)
 	return is_under_way(p, &way);
 }
 
-/* Of one between two requests: whether any could be. Plain HTTP names its host with each. */
+/* For a connection between two requests: whether any request could be allowed. In plain HTTP each
+ * names its own host. */
 static bool could_be_allowed(const struct proxy *p)
 {
 	struct judge_facts facts = {
@@ -112,7 +113,7 @@ bool proxy_is_still_allowed(struct proxy *p)
 	case TUNNELLING:
 		return is_allowed_there(p, &d);
 	case READING:
-		proxy_end_close(&p->up); /* it may lead to who is not: the next request asks */
+		proxy_end_close(&p->up); /* its host may be denied now; the next request asks */
 		return could_be_allowed(p);
 	case CLOSING:
 		return true;
@@ -133,7 +134,7 @@ static bool may_dial(const struct address *a, void *arg)
 	return p->decision.outcome == JUDGE_ALLOW && p->decision.dial == DIAL_NAME;
 }
 
-/* A proxy's own address is not what was wanted. */
+/* The address of a proxy is not recorded: the guest did not want that. */
 static void learn(struct proxy *p)
 {
 	const struct host *host = p->is_tls ? &p->tls_host : &p->request.host;
@@ -143,7 +144,8 @@ static void learn(struct proxy *p)
 	           p->config.port);
 }
 
-/* Of all rules about the host: what one has sent there may come back by another. */
+/* Covers all rules about the host: what one rule has sent may come back in a reply under
+ * another. */
 static struct scrub *find_scrub(const struct proxy *p)
 {
 	const struct host *host = p->is_tls ? &p->tls_host : &p->request.host;
@@ -181,7 +183,7 @@ static void begin_exchange(struct proxy *p)
 	proxy_move(p, EXCHANGING, EXCHANGE_US);
 }
 
-/* TLS shakes hands by itself, before the first byte of the request is sent. */
+/* The TLS handshake happens by itself, before the first byte of the request is sent. */
 static int open_up(struct proxy *p, int fd)
 {
 	int r = proxy_end_open(&p->up, fd);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A question is judged by its name alone; only if a rule could allow the name does the resolver
- * hear of it. A name that is denied gets an address that is nobody's, so that programs dial it and
- * are told why (conn.c): an error of DNS looks like a fault that passes, and they try for minutes.
- * Each address of the answer is judged as if it had been dialled, so that a name which
- * leads to a closed range has no address here. Types other than A and AAAA have no answer.
+ * A question is judged by its name alone; the resolver is asked only if a rule could allow the
+ * name. A denied name gets an unused address, so that programs dial it and are told why (conn.c): a
+ * DNS error would look temporary, and programs would retry for minutes. Each address of the answer
+ * is judged as if it had been dialled, so a name that leads to a closed range has no address here.
+ * Types other than A and AAAA have no answer.
  */
 #include "wall/stub.h"
 
@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 
 #define DATAGRAMS_A_TURN 16
-#define QUERY_MAX        512 /* a question without EDNS fits, and with it has no more to say */
+#define QUERY_MAX        512 /* enough for a question, also with EDNS */
 #define QUESTIONS_MAX    64  /* of one door under way */
 #define MADE_UP_TTL_S    60
 #define QUERIES_A_SECOND 100
@@ -138,9 +138,9 @@ static struct question *question_new(struct door *door, const struct dns_query *
 }
 
 /*
- * Addresses that are nobody's (RFC 2544), so that a guest can dial a name: one that rules lead
- * somewhere of their own, or one that is denied. Nobody outside is asked of the name; it need not
- * exist.
+ * Addresses that belong to nobody (RFC 2544). A guest can dial them for a name that rules lead to a
+ * proxy, a forward or a fixed reply, or for a denied name. No resolver is asked about these names,
+ * so they need not exist.
  */
 static const uint8_t led_elsewhere[4] = {198, 18, 0, 1}, denied[4] = {198, 18, 0, 2};
 

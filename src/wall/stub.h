@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * DNS as a sandbox has it: names that its policy could let through, and of their addresses those
- * that it may dial. Of every other name nobody outside ever hears: it has an address that is
- * nobody's, where a connection is told that it is denied.
+ * The DNS server that a sandbox sees. It answers for names that the policy could allow, with those
+ * of their addresses that may be dialled. No resolver ever sees any other name: it gets an unused
+ * address, where a connection is told that it is denied.
  */
 #include "wall/door.h"
 
 struct question;
 
-/* Who asks, and where the answer goes. */
+/* The asker, and where the answer goes. */
 struct stub_asker {
 	bool is_tcp;
 	/* Called once, maybe from inside stub_ask(); both are borrowed. */
@@ -21,8 +21,8 @@ struct stub_asker {
 };
 
 /*
- * A message that a guest sent; asker is copied. NULL: it was answered at once, or is none and gets
- * no answer (*ret_dropped).
+ * Handles a guest's message; asker is copied. NULL: it was answered at once, or it is not a query
+ * and gets no answer (*ret_dropped).
  */
 struct question *stub_ask(struct door *door, const void *data, size_t len,
                           const struct stub_asker *asker, bool *ret_dropped);

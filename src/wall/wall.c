@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One message of the gateway at a time, each with its answer. Once a second it tells what has
- * passed each door, and looks up the host's own addresses, which are closed to sandboxes.
+ * Handles the gateway's messages one at a time and answers each. Once a second it reports the
+ * traffic of each door, and looks up the host's own addresses, which are closed to sandboxes.
  */
 #include "wall/wall.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The wall: the only way from sandboxes to the network. It is a process of its own, in which bytes
- * of guests and of the internet meet, away from the keys and the database of the gateway; the
- * gateway tells it which doors there are and what may pass them (wall/msg.h).
+ * The wall: the only way from sandboxes to the network. It is a separate process, because it
+ * handles bytes of guests and of the internet; it has no access to the gateway's keys and database.
+ * The gateway tells it which doors there are and what may pass them (wall/msg.h).
  */
 #include "net/match/range.h"
 #include "wall/transport/resolver.h"

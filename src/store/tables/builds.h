@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* The rows of builds, and of what their steps have made. */
+/* The rows of builds, and of the cached results of their steps. */
 #include "store/store.h"
 
 struct build_row {

@@ -49,7 +49,7 @@ static const struct column columns[] = {
 	COLUMN(struct event_row, hash),
 };
 
-/* And behind them the boot's id, which is no borrowed text. */
+/* The boot id follows them; it is copied, not borrowed. */
 static const struct column chain_columns[] = {
 	COLUMN(struct event_chain_row, anchor_seq), COLUMN(struct event_chain_row, anchor_hash),
 	COLUMN(struct event_chain_row, head_seq),   COLUMN(struct event_chain_row, head_hash),

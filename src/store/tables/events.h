@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The rows of the event log. Entries are added at the end and removed at the beginning, each time
- * together with the one row that says where the chain begins and ends, so that the two never
- * disagree. What the hashes are over is src/event's business.
+ * The rows of the event log. Entries are added at the end and removed at the beginning. The row
+ * that says where the chain begins and ends is changed in the same transaction, so the two never
+ * disagree. src/event decides what is hashed.
  */
 #include "store/store.h"
 
@@ -26,11 +26,12 @@ struct store_events; /* the statements, prepared; to be closed before the store 
 must_check int store_events_open(struct store *st, struct store_events **ret, struct err *err);
 void store_events_close(struct store_events *se); /* NULL is fine */
 
-/* The chain, all zeros where nothing was ever written; *ret_last_seq: of the last entry. */
+/* Reads the chain; all zeros if nothing was ever written. *ret_last_seq is the number of the last
+ * entry. */
 must_check int store_events_load(struct store_events *se, struct event_chain_row *ret,
                                  uint64_t *ret_last_seq, struct err *err);
-/* All of the rows, the chain and what also() writes to the same store, or nothing. also: may be
- * NULL. */
+/* Writes all of the rows, the chain and what also() writes to the same store, or nothing. also may
+ * be NULL. */
 must_check int store_events_add(struct store_events *se, const struct event_row *rows, size_t n,
                                 const struct event_chain_row *chain,
                                 int (*also)(void *arg, struct err *err), void *arg,
@@ -38,8 +39,8 @@ must_check int store_events_add(struct store_events *se, const struct event_row 
 /* Removes all up to the chain's anchor. */
 must_check int store_events_remove(struct store_events *se, const struct event_chain_row *chain,
                                    struct err *err);
-/* Up to n entries behind `after`, in order; fn returning < 0 ends the walk and is the result, > 0
- * ends it with success. Not to be called from within fn. */
+/* Calls fn for up to n entries after `after`, in order. If it returns < 0, that ends the walk and
+ * is the result; > 0 ends it with success. Not to be called from within fn. */
 must_check int store_events_each(struct store_events *se, uint64_t after, size_t n,
                                  int (*fn)(const struct event_row *row, void *arg), void *arg,
                                  struct err *err);

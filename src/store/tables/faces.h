@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* Rows of other faces (src/compat): what their wire has and the daemon has not. Only who wrote a
- * row looks into it. */
+/* Rows of the other products' APIs (src/compat): data that they have and the daemon has not. Only
+ * the code that wrote a row reads it. */
 #include "store/store.h"
 
 struct face_row {

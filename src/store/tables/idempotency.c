@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Statements are prepared for each call: a create that has a key is one in many. */
+/* Statements are prepared for each call: few creates have a key. */
 #include "store/tables/idempotency.h"
 
 #include "store/inside.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* Idempotency keys: which object a request with such a key has made. One row a project and key. */
+/* Idempotency keys: which object was made by a request with such a key. One row per project and
+ * key. */
 #include "store/store.h"
 
 struct idempotency_row {

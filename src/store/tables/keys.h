@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* Keys that are forgotten: one that was revoked long ago. All else of keys is in store.h. */
+/* Deletes the rows of keys that were revoked long ago. All other functions for keys are in
+ * store.h. */
 #include "store/store.h"
 
 must_check int store_delete_key(struct store *st, const char *id, struct err *err);

@@ -10,7 +10,7 @@ struct snapshot_row {
 	uint64_t generation, created_us, expires_us;
 };
 
-/* On disk when it is answered. */
+/* The reply is held until it is synced to disk. */
 must_check int store_put_snapshot(struct store *st, const struct snapshot_row *row,
                                   struct err *err);
 must_check int store_delete_snapshot(struct store *st, const char *id, struct err *err);

@@ -10,7 +10,8 @@ struct template_row {
 	uint64_t bytes, created_us;
 };
 
-/* On disk when it is answered. One of the same project and name makes way. */
+/* The reply is held until it is synced to disk. Replaces a template of the same project and
+ * name. */
 must_check int store_put_template(struct store *st, const struct template_row *row,
                                   struct err *err);
 must_check int store_delete_template(struct store *st, const char *id, struct err *err);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The store's writes are not synced one by one (store.c). Here money depends on it: a batch that is
- * told to sync is committed with synchronous=FULL, which waits for the WAL; what earlier commits
- * left there goes to the disk with it.
+ * The store's writes are not synced one by one (store.c). Usage is money, so a batch can ask for a
+ * sync: it is then committed with synchronous=FULL, which syncs the WAL, and with it all earlier
+ * commits.
  */
 #include "store/tables/usage.h"
 
@@ -101,7 +101,7 @@ static const char *const statements[] = {
 };
 static_assert(ARRAY_SIZE(statements) == STATEMENT_COUNT, "a statement has no text");
 
-/* Of a meter; its figures stand behind them. */
+/* The columns of a meter; its figures follow them. */
 static const struct column meter_columns[] = {
 	COLUMN(struct meter_row, sandbox_id),
 	COLUMN(struct meter_row, project_id),
@@ -160,7 +160,7 @@ static int run(struct store_usage *su, enum statement which, struct err *err)
 	return statements_run(&su->all, which, err);
 }
 
-/* Takes effect when it is prepared already, so it cannot be among the statements. */
+/* A pragma takes effect when it is prepared, so it cannot be one of the prepared statements. */
 static int set_sync(struct store_usage *su, bool on, struct err *err)
 {
 	const char *text = on ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL";

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * The rows of metering and of quotas. Figures are whole numbers that only grow. Rows are written in
- * batches between begin and commit, all of them or none; a commit that is asked to sync returns
- * when the disk has it, and everything that was written before.
+ * batches between begin and commit, all of them or none. A commit with a sync returns when the
+ * batch and everything before it are on disk.
  */
 #include "store/store.h"
 
@@ -48,9 +48,10 @@ must_check int store_usage_open(struct store *st, struct store_usage **ret, stru
 void store_usage_close(struct store_usage *su); /* NULL is fine */
 
 must_check int store_usage_begin(struct store_usage *su, bool is_synced, struct err *err);
-/* Ends it; where r < 0 or the disk refuses, nothing of it was done. Gives r, or the refusal. */
+/* Ends the batch. If r < 0 or the commit fails, nothing of it is written. Returns r, or the
+ * commit's error. */
 must_check int store_usage_end(struct store_usage *su, int r, struct err *err);
-/* To the sandbox's day, and to its project's and key's. */
+/* Adds to the day of the sandbox, and of its project and key. */
 must_check int store_usage_add(struct store_usage *su, const struct usage_row *row,
                                struct err *err);
 must_check int store_usage_put_meter(struct store_usage *su, const struct meter_row *row,
@@ -67,7 +68,7 @@ typedef int (*store_usage_fn)(const struct usage_row *row, void *arg);
  * project_id NULL = all. */
 must_check int store_usage_each_day(struct store_usage *su, const char *project_id, int32_t from,
                                     int32_t to, store_usage_fn fn, void *arg, struct err *err);
-/* Every day of a project's sandboxes behind an id ("" = from the first), by id and day. */
+/* Every day of a project's sandboxes after an id ("" = from the first), by id and day. */
 must_check int store_usage_each_sandbox(struct store_usage *su, const char *project_id,
                                         const char *after_id, store_usage_fn fn, void *arg,
                                         struct err *err);
@@ -78,7 +79,7 @@ must_check int store_usage_of_sandbox(struct store_usage *su, const char *projec
 /* Removes some of the sandboxes' days before this one; projects keep theirs. */
 must_check int store_usage_prune(struct store_usage *su, int32_t before, struct err *err);
 
-/* json NULL = it has none of its own any more. */
+/* json NULL removes the owner's quota. */
 must_check int store_usage_put_quota(struct store_usage *su, const char *owner_id, const char *json,
                                      struct err *err);
 must_check int store_usage_each_quota(struct store_usage *su,

@@ -10,7 +10,7 @@ struct volume_row {
 	bool has_one_writer;
 };
 
-/* On disk when it is answered. */
+/* The reply is held until it is synced to disk. */
 must_check int store_put_volume(struct store *st, const struct volume_row *row, struct err *err);
 must_check int store_delete_volume(struct store *st, const char *id, struct err *err);
 /* In order of creation; fn returning < 0 ends the walk and is the result. */

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* A rate with a burst: tokens come back with time, and what takes one when there is none is over.
- */
+/* A token bucket: tokens come back with time, and an event that finds none is over the rate. */
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -3,9 +3,9 @@
  *	SOCKS5	greet --> [log in -->] ask --> told
  *	HTTP	CONNECT --> told
  *
- * All that will be said is written down at the start, a piece for each turn of the talk. Of SOCKS
- * as many bytes are read as the next answer must have; of HTTP the head is looked at in the socket
- * before it is taken.
+ * All messages are made at the start, one for each step of the handshake. For SOCKS exactly as many
+ * bytes are read as the next answer must have; for HTTP the head is peeked at in the socket before
+ * it is read.
  */
 #include "wall/transport/egress.h"
 
@@ -161,7 +161,7 @@ static int write_connect(struct egress *e, const struct egress_want *want)
 	return r == 0 ? buf_append_str(&e->out, "\r\n") : r;
 }
 
-/* How many bytes the answer of this turn has, as far as is known. */
+/* How many bytes the answer of this step has, as far as is known. */
 static size_t answer_size(const struct egress *e)
 {
 	const uint8_t *in = (const uint8_t *)e->in.data;
@@ -182,7 +182,7 @@ static size_t answer_size(const struct egress *e)
 	}
 }
 
-/* 1: it is open, 0: it goes on, < 0: it is refused. */
+/* Returns 1 if the connection is open, 0 if the handshake goes on, < 0 if it is refused. */
 static int on_answer(struct egress *e)
 {
 	const uint8_t *in = (const uint8_t *)e->in.data;
@@ -218,7 +218,7 @@ static int read_socks(struct egress *e)
 	return e->in.len == answer_size(e) ? on_answer(e) : 0;
 }
 
-/* How many of the bytes that wait belong to the head. */
+/* How many of the waiting bytes belong to the head. */
 static size_t find_head_end(const struct buf *in, size_t before)
 {
 	size_t from = before > 3 ? before - 3 : 0;

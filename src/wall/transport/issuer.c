@@ -4,8 +4,8 @@
  *	                                                          | signs
  *	one random key for all hosts --> a certificate per host, up to CACHE_MAX kept
  *
- * Two walls' certificates of one authority differ in their signature alone, which nobody checks on
- * a certificate that is trusted: key, names and dates are the same.
+ * Two walls make the same key, names and dates for one authority. Their certificates differ only in
+ * the signature, which nobody checks on a trusted root.
  */
 #include "wall/transport/issuer.h"
 
@@ -68,7 +68,7 @@ static int derive(const uint8_t secret[ISSUER_SECRET_SIZE], const char *id, uint
 	return ok ? 0 : -EINVAL;
 }
 
-/* 1 … order-1, from a number that is much larger. */
+/* Reduces a much larger number to 1 … order-1. */
 static BIGNUM *reduce(const EC_GROUP *group, const uint8_t *scalar)
 {
 	BIGNUM *n = BN_bin2bn(scalar, SCALAR_SIZE, NULL),
@@ -260,7 +260,7 @@ static bool fill_leaf(const struct issuer *a, X509 *cert, const struct host *hos
 	       X509_sign(cert, a->key, EVP_sha256()) > 0;
 }
 
-/* The host's place, or that of the one that was not used for longest. */
+/* The host's place, or that of the least recently used one. */
 static struct leaf *find_place(struct issuer *a, const struct host *host)
 {
 	struct leaf *oldest = &a->leaves[0];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A sandbox's own certificate authority, with which the wall shows itself to the guest as the host
- * that the guest has asked for. Its key is derived from the wall's secret and the sandbox's id: a
- * wall that follows another has the same one, and what was installed in the sandbox stays good.
- * The key exists in the wall's memory only.
+ * A sandbox's own certificate authority. With it the wall presents itself to the guest as the host
+ * that the guest wants. Its key is derived from the wall's secret and the sandbox's id, so the next
+ * wall has the same one, and the certificate in the sandbox stays valid. The key exists only in the
+ * wall's memory.
  */
 #include "net/match/host.h"
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A tenth of a second can be saved up, and a fortieth is worth a turn: less would be many small
- * reads. A policy's rate is bounded (net/policy/policy_read.c), so that no product here overflows.
+ * The bucket holds a tenth of a second's worth. A waiter is called when there is a fortieth: less
+ * would mean many small reads. A policy's rate is bounded (net/policy/policy_read.c), so no product
+ * here overflows.
  */
 #include "wall/transport/pace.h"
 
@@ -47,7 +48,7 @@ static void refill(struct pace *p)
 	p->at_us += (uint64_t)(come * SECOND / (int64_t)p->per_second);
 }
 
-/* Those who get something; the rest stays in line. */
+/* Calls the waiters that get something; the rest stay in line. */
 static void call_first(struct pace *p)
 {
 	int64_t n = p->per_second == 0 ? INT64_MAX : 1 + p->bytes / SHARE;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * How fast a door is in one direction: a bucket of bytes that fills with time. Who wants to read
- * asks how much it may take, and says how much it took. Who may take nothing stands in line and is
- * called once there is something again; it had bytes to read then, so its turn is not wasted, and
- * the next time it stands behind all others.
+ * Limits the speed of a door in one direction: a bucket of bytes that fills with time. A reader
+ * asks how much it may take, and then says how much it took. A reader that may take nothing waits
+ * in line and is called once there is something again. It has bytes to read, so its turn is not
+ * wasted; the next time it is last in line.
  */
 #include "base/list.h"
 #include "loop/loop.h"
@@ -26,7 +26,7 @@ struct pace_turn {
 
 void pace_init(struct pace *p, struct loop *loop, uint64_t per_second);
 void pace_done(struct pace *p); /* nobody may stand in line */
-/* Holds at once, also for who stands in line. */
+/* Takes effect at once, also for those that wait. */
 void pace_set(struct pace *p, uint64_t per_second);
 
 /* How many of the wanted bytes may be read now; 0: none. */

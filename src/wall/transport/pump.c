@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A side is a socket and what waits to be written to it. It is watched for reading while the other
- * side's buffer has room and its own turn has come, and for writing while its own has bytes. One
- * that hung up while nothing is wanted of it is not watched at all: epoll would tell it again and
- * again.
+ * A side is a socket and the bytes that wait to be written to it. It is watched for reading while
+ * the other side's buffer has room and the pace allows it, and for writing while its own buffer has
+ * bytes. A side that hung up while it is watched for nothing is removed from epoll, which would
+ * report it again and again.
  */
 #include "wall/transport/pump.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Bytes between a guest and whom it reached, both ways, as they are. What one side does not take is
- * not read from the other, so that a connection holds at most PUMP_BUFFER a direction. An end is
- * passed on alone: the other direction goes on. Each direction keeps to its door's pace.
+ * Copies bytes between a guest and its host, both ways, unchanged. Bytes that one side does not
+ * take are not read from the other, so a connection holds at most PUMP_BUFFER per direction. When
+ * one direction ends, the other goes on. Each direction keeps to its door's pace.
  */
 #include "base/buf.h"
 #include "wall/transport/pace.h"
@@ -17,7 +17,7 @@ struct pump_config {
 	int guest_fd, up_fd;             /* owned; connected, non-blocking */
 	const struct buf *first;         /* what the guest has sent already; copied */
 	struct pace *in_pace, *out_pace; /* to and from the guest; borrowed */
-	/* What was read, which is to be spent of the paces. */
+	/* Called with the bytes read; the callee takes them from the paces. */
 	void (*count)(uint64_t in_bytes, uint64_t out_bytes, void *arg);
 	loop_fn done; /* both ways have ended, or it was silent for too long; once */
 	void *arg;

@@ -2,8 +2,8 @@
 /*
  *	A --> its addresses in turn --> AAAA --> its addresses in turn --> given up
  *
- * The second question is only asked when the first led nowhere, so a host that answers by IPv4
- * costs one.
+ * The second question is asked only when the first led nowhere, so a host with IPv4 costs one
+ * question.
  */
 #include "wall/transport/reach.h"
 
@@ -179,7 +179,7 @@ static void try_next(struct reach *r)
 	r->ask = resolver_ask(r->want.resolver, &r->name, DNS_AAAA, on_response, r);
 }
 
-/* At the host, or at the proxy that is told of it. */
+/* Aims at the host, or at the proxy for it. */
 static void aim(struct reach *r)
 {
 	const struct reach_want *want = &r->want;

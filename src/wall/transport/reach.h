@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * From a name or an address that was judged to a connected socket. A name is resolved here, each
- * of its addresses is judged by whoever asks, and exactly that address is then dialled: IPv4 first,
- * then IPv6, until one answers. Through a proxy it is the proxy's name that is resolved and the
- * proxy's address that is judged; the host's goes to the proxy as it is.
+ * Makes a connected socket from a name or address that was judged. A name is resolved here; the
+ * caller judges each of its addresses, and exactly that address is dialled: IPv4 first, then IPv6,
+ * until one answers. With a proxy, the proxy's name is resolved and the proxy's address is judged;
+ * the host's name goes to the proxy unresolved.
  */
 #include "net/policy/policy.h"
 #include "wall/transport/resolver.h"
@@ -26,9 +26,10 @@ struct reach_want {
 	struct address address;
 	uint16_t port;
 	const struct policy_target *proxy; /* NULL: none. Borrowed until done */
-	/* Of each address that was found, or is the proxy's, before it is dialled. */
+	/* Called for each address of the name or proxy before it is dialled. */
 	bool (*may_dial)(const struct address *a, void *arg);
-	/* From the loop. fd is the callee's, -1 unless REACH_OK; address is that of the last try.
+	/* Called from the loop. The callee owns fd, -1 unless REACH_OK; address is that of the last
+	 * try.
 	 */
 	void (*done)(enum reach_result result, int fd, const struct address *address, void *arg);
 	void *arg;

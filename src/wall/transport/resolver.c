@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * An entry is a name and a type: first a question under way (struct query), then its answer until
- * that is too old. Whoever asks waits at the entry; answers that are known already are handed over
- * at the end of the turn, so that nobody is called back from inside their own call.
+ * An entry is for a name and a type: first it holds the pending question (struct query), then its
+ * answer until that expires. Askers wait at the entry. Known answers are delivered at the end of
+ * the turn, so that no callback runs inside resolver_ask().
  *
  * What a server sends is believed only if it came from its address to the socket of this question
  * (which is connected, from a port that the kernel picked), with its random id, and answers exactly
- * this question (net/packet/dns.h); anything else is as if it had not come. A server that fails or
- * is silent is followed by the next.
+ * this question (net/packet/dns.h); anything else is ignored. If a server fails or is silent, the
+ * next one is asked.
  */
 #include "wall/transport/resolver.h"
 
@@ -133,7 +133,7 @@ static void on_due(struct loop *loop, void *arg)
 	}
 }
 
-/* response NULL: nobody could tell. That is not kept: the next who asks asks again. */
+/* response NULL: no server answered. That is not kept, so the next asker asks again. */
 static void entry_settle(struct entry *e, const struct dns_response *response)
 {
 	struct resolver *r = e->resolver;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The wall's own DNS client, towards the host's recursive resolvers: by UDP, each question from a
- * socket, port and id of its own, and by TCP what does not fit. Answers are kept as long as they
- * say, at most RESOLVER_TTL_MAX_S. A question that is under way is not asked twice.
+ * The wall's DNS client for the host's recursive resolvers. It asks by UDP, each question with its
+ * own socket, port and id, and by TCP if the answer does not fit. Answers are kept for their TTL,
+ * at most RESOLVER_TTL_MAX_S. A pending question is not asked twice.
  */
 #include "loop/loop.h"
 #include "net/packet/dns.h"
@@ -23,8 +23,8 @@ struct resolver_config {
 	uint64_t patience_us; /* with one try; 0 = the usual */
 };
 
-/* From the loop, never from inside resolver_ask(). response is NULL where there was no answer; it
- * is borrowed for the call. */
+/* Called from the loop, never from inside resolver_ask(). response is NULL if there was no answer;
+ * it is borrowed for the call. */
 typedef void (*resolver_fn)(const struct dns_response *response, void *arg);
 
 struct resolver *resolver_new(const struct resolver_config *config);

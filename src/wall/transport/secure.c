@@ -14,7 +14,7 @@ struct secure {
 	uint8_t secret[ISSUER_SECRET_SIZE];
 };
 
-/* Where distributions keep all certificates in one file; the first that is there. */
+/* Where distributions keep all certificates in one file; the first that exists is used. */
 static const char *const stores[] = {
 	"/etc/ssl/certs/ca-certificates.crt", /* Debian, Alpine, Arch */
 	"/etc/pki/tls/certs/ca-bundle.crt",   /* Fedora */
@@ -45,7 +45,7 @@ static void forget_sessions(SSL_CTX *ctx)
 	(void)SSL_CTX_set_num_tickets(ctx, 0);
 }
 
-/* $SSL_CERT_FILE, as OpenSSL itself has it, or the first store that is there. */
+/* Uses $SSL_CERT_FILE, as OpenSSL itself does, or the first store that exists. */
 static int new_verifier(struct tls_context **ret, struct err *err)
 {
 	const char *own = getenv("SSL_CERT_FILE");
@@ -59,8 +59,8 @@ static int new_verifier(struct tls_context **ret, struct err *err)
 	return tls_context_new_client(NULL, ret, err);
 }
 
-/* OpenSSL looks for its algorithms when they are first used, which takes as long as several
- * sandboxes' issuers: no create waits for that. */
+/* OpenSSL looks up algorithms at their first use, which takes longer than making several issuers.
+ * Doing it here keeps creates from waiting for it. */
 static int warm_up(const struct secure *s, struct err *err)
 {
 	struct issuer *first = NULL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* Between addresses as they are judged and as sockets have them. */
+/* Converts between struct address and the addresses of sockets. */
 #include "net/match/address.h"
 
 #include <sys/socket.h>
