@@ -11,7 +11,7 @@
 #include <time.h>
 #include <zstd.h>
 
-#define LEVEL      1 /* streams are large: speed is worth more than the last tenth */
+#define LEVEL      1 /* streams are large: speed matters more than the last tenth */
 #define CHUNK_PATH (7 + 3 + 64 + 1)
 
 int content_failed(const struct content *c, int errnum, const char *what, struct err *err)
@@ -86,7 +86,7 @@ void content_close(struct content *c)
 	free(c);
 }
 
-/* A digest is as good a hash as there is: its first bytes are taken. */
+/* A digest is a good hash already: its first bytes are used. */
 static unsigned hash_of(const struct digest *digest)
 {
 	unsigned value;
@@ -241,9 +241,7 @@ static void note_newest(const char *name, void *arg)
 		*newest = MAX(*newest, timegm(&tm));
 }
 
-/* Backups are in the order of their names: what is made later has a later second, also where the
- * clock says otherwise.
- */
+/* Names sort by time, so a later backup gets a later second even if the clock went back. */
 static time_t second_of(struct content *c, uint64_t at_us)
 {
 	time_t newest = 0;

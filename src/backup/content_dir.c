@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Content in a directory. Root's alone: it holds the files of all tenants. */
+/* Content in a directory. Only root may read it: it holds the files of all tenants. */
 #include "backup/content_inside.h"
 
 #include "base/fd.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Content in one file: a tar that is appended to and gets its name when it is whole. It is read by
- * the places of its entries, which are found once; its heads are our own (content.h), all else is
- * refused.
+ * Content in one file: a tar that is appended to and gets its name when it is complete. For
+ * reading, the places of its entries are found once. Only heads that we write (content.h) are
+ * accepted.
  */
 #include "backup/content_inside.h"
 
@@ -153,7 +153,7 @@ static bool parse_octal(const char *field, size_t size, uint64_t *ret)
 	return true;
 }
 
-/* 1: another entry, 0: the end. */
+/* Returns 1 for another entry, 0 at the end. */
 static int read_head(struct content *c, uint64_t *at, struct err *err)
 {
 	struct tar_head head;

@@ -6,7 +6,7 @@
 #define LEAST (256U << 10)
 #define MASK  ((UINT64_C(1) << 20) - 1) /* a cut each MiB, on average */
 
-/* A number for each byte that looks random, the same on every machine (splitmix64). */
+/* A pseudo-random number for each byte, the same on every machine (splitmix64). */
 static uint64_t gear(unsigned char byte)
 {
 	uint64_t z = (byte + UINT64_C(1)) * UINT64_C(0x9e3779b97f4a7c15);

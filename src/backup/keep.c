@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* First the manifests go, then the pieces that none names. A manifest that cannot be read ends it:
- * what it names is not known, so nothing may go. */
+/* Removes first the manifests, then the pieces that no manifest lists. If a manifest cannot be
+ * read, nothing is removed, since its pieces are not known. */
 #include "backup/keep.h"
 
 #include "backup/manifest.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Whoever runs this is root, and reads what guests and the gateway wrote. Guests' files are read by
- * the kernel alone (btrfs send). All else is found by names of our own, through no link.
+ * This runs as root and reads what guests and the gateway wrote. Only the kernel reads guests'
+ * files (btrfs send). Everything else is found by names that we choose, and no link is followed.
  *
- * What has not changed since the last backup in the same place is not read: a subvolume by the
- * transaction of its last change, an image and a snapshot's memory by their names, since neither
- * ever changes. Its pieces are looked for all the same. A stream that shares extents with another
- * one's is taken over only together with that.
+ * Parts that have not changed since the last backup in the same place are not read. A subvolume is
+ * known by the transaction of its last change; an image and a snapshot's memory by their names,
+ * since they never change. Their pieces must still be present. A stream that shares extents with
+ * another stream is reused only together with that one.
  */
 #include "backup/make.h"
 
@@ -57,7 +57,7 @@ static int lost(const char *what, struct err *err)
 	                "the daemon ended the backup, or it is not on this machine; try again");
 }
 
-/* The pieces of what waits; is_end: all of it. */
+/* Stores the waiting bytes in pieces; is_end: all of them. */
 static int cut(struct make *m, bool is_end, struct err *err)
 {
 	while (m->waiting.len >= CHUNK_MAX || (is_end && m->waiting.len > 0)) {
@@ -102,7 +102,7 @@ static int take_file(struct make *m, int fd, struct err *err)
 	return r < 0 ? r : cut(m, /* is_end= */ true, err);
 }
 
-/* The same part of the last backup, if all its pieces are there. */
+/* Reuses the same part of the last backup, if all its pieces are there. */
 static bool reuse(struct make *m, struct part *p, const struct part *old)
 {
 	for (size_t i = 0; i < old->n_chunks; i++)
@@ -161,7 +161,7 @@ static int add_link(struct make *m, const struct walk_entry *e, struct err *err)
 	return 0;
 }
 
-/* What has a way of its own, or comes again by itself. */
+/* Files that are handled elsewhere, or that the daemon makes again by itself. */
 static bool is_passed_over(const char *path)
 {
 	static const char *const names[] = {"layers",        "layers.btrfs", "layers.btrfs.new",
@@ -174,7 +174,7 @@ static bool is_passed_over(const char *path)
 	return strncmp(path, "gateway/state.db", 16) == 0;
 }
 
-/* Spools and logs that go meanwhile are nobody's any more. */
+/* Spools and logs that vanish meanwhile are not needed any more. */
 static int add_entry(struct make *m, const struct walk_entry *e, struct err *err)
 {
 	auto_fd int fd = -1;
@@ -222,7 +222,7 @@ static int add_database(struct make *m, struct err *err)
 	return r;
 }
 
-/* Names in a directory that the daemon froze, which has to have as many as it said. */
+/* Names in a directory that the daemon froze. There must be as many as the daemon said. */
 static int each_frozen(struct make *m, const char *dir, uint64_t n_told,
                        int (*fn)(struct make *m, const char *name, struct err *err),
                        struct err *err)
@@ -315,7 +315,7 @@ static int add_node(struct make *m, const char *name, struct err *err)
 	return n->fd < 0 ? lost(frozen, err) : measure(n, n->path, m->data_fd, err);
 }
 
-/* An older one comes before what was made from it. */
+/* Older subvolumes come before those that were made from them. */
 static int by_age(const void *a, const void *b)
 {
 	const struct node *x = a, *y = b;
@@ -323,7 +323,7 @@ static int by_age(const void *a, const void *b)
 	return x->source.id < y->source.id ? -1 : x->source.id > y->source.id;
 }
 
-/* What it was made from, or else the oldest that was made from the same. */
+/* The subvolume that it was made from, or else the oldest one with the same origin. */
 static void find_shared(struct make *m, struct node *n)
 {
 	if (!n->source.parent_uuid[0])
@@ -338,7 +338,7 @@ static void find_shared(struct make *m, struct node *n)
 			n->shared = p;
 }
 
-/* Its stream of the last backup says the same. */
+/* Reuses its stream of the last backup, if it has not changed. */
 static bool reuse_node(struct make *m, const struct node *n, struct part *p)
 {
 	const struct part *old = manifest_find(&m->last, p->path);
@@ -380,7 +380,7 @@ static int add_subvolume(struct make *m, struct node *n, struct err *err)
 	return r < 0 ? err_prefix(err, "%s", n->path) : 0;
 }
 
-/* Beside a snapshot's files: what it is, and its memory. */
+/* Adds what lies beside a snapshot's files: its description and its memory. */
 static int add_snapshot_files(struct make *m, const char *name, struct err *err)
 {
 	auto_free char *from = xasprintf("layers/" FROZEN "/%s", name);
@@ -416,7 +416,7 @@ static int know_one(const char *name, void *arg, struct err *err)
 	struct err ignored;
 
 	(void)err;
-	/* A damaged one gives nothing to build on; to say so is for who verifies or restores. */
+	/* A damaged manifest is not used here; verify and restore report it. */
 	if (content_read(m->content, name, &text, &ignored) < 0 ||
 	    manifest_parse(text.data, text.len, &one, &ignored) < 0)
 		return 0;
@@ -438,7 +438,7 @@ static int commit(struct make *m, struct err *err)
 
 static int run(struct make *m, struct err *err)
 {
-	/* Links last: nothing is put back through one. */
+	/* Links come last, so that a restore writes nothing through one. */
 	static int (*const steps[])(struct make * m, struct err * err) = {add_database, add_layers,
 	                                                                  add_data_dir};
 	int r = content_each(m->content, know_one, m, err);

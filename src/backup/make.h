@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* Makes a backup: copies what a daemon has frozen (src/sandbox/fleet/backup.h) into a place of
- * content.
+/* Makes a backup: copies what a daemon has frozen (src/sandbox/fleet/backup.h) into the storage of
+ * content.h.
  */
 #include "backup/manifest.h"
 

@@ -261,7 +261,7 @@ static int read_part(struct manifest *m, const json_t *object, struct err *err)
 	               : r;
 }
 
-/* Before anything else is looked at: what a newer one means is not ours to guess. */
+/* Checked first: we cannot know what a newer format means. */
 static int check_format(const json_t *object, struct err *err)
 {
 	const json_t *format = json_object_get(object, "format");

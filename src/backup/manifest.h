@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What one backup is: parts of a data directory, in the order in which they are put back, each with
- * the pieces of content it is made of. JSON on disk. What is read is checked: paths stay beneath
- * the data directory, and a subvolume's parent comes before it.
+ * The manifest of a backup: the parts of a data directory, in the order in which they are restored,
+ * each with its pieces of content. It is JSON on disk. Reading checks it: paths stay beneath the
+ * data directory, and a subvolume's parent comes before it.
  */
 #include "backup/content.h"
 #include "base/id.h"
@@ -28,8 +28,8 @@ struct part {
 	char source_uuid[UUID_SIZE]; /* of what it was a copy of */
 	uint64_t source_transid;     /* its last change: the same means the same content */
 	char *parent; /* path of the subvolume that its stream shares extents with, or NULL */
-	/* As its stream names the parent; "": by the parent's stream_uuid. They differ where the
-	 * parent's stream is the one of an earlier backup. */
+	/* The parent's UUID in its stream; "": the parent's stream_uuid. They differ if the
+	 * parent's stream is from an earlier backup. */
 	char parent_uuid[UUID_SIZE];
 	uint64_t used_bytes, limit_bytes; /* by its quota group; limit 0 = none */
 };

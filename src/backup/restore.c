@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Layers are made as the daemon makes them (engine/layer/storage.h), then each subvolume is
- * received in the manifest's order, so that what it shares is there before it. All stay read-only
- * until the last one is in: `btrfs receive` finds them by their UUIDs. Then each becomes what it
- * was: a layer or volume that is written to, with its limit, under its name; or a snapshot's files.
+ * The storage of layers is made as the daemon makes it (engine/layer/storage.h). Then each
+ * subvolume is received in the manifest's order, after those that it shares extents with. All stay
+ * read-only until the last one is in: `btrfs receive` finds them by their UUIDs. Then each becomes
+ * what it was: a writable layer or volume with its limit, under its name; or a snapshot's files.
  *
- * Quotas count a byte for who wrote it, and who wrote it is another after a restore: what a layer
- * shares counts for the one that was received first. Its file `below` says what is to be taken off
- * its limit, and is set so that it has as much left as it had.
+ * Quotas count a byte for the subvolume that wrote it. After a restore that is another one: shared
+ * bytes count for the subvolume that was received first. A layer's file `below` says how much of
+ * its use came from its snapshot; it is set so that the layer has as much space left as before.
  */
 #include "backup/restore.h"
 
@@ -162,7 +162,7 @@ static int check_space(const struct manifest *m, const char *data_dir, struct er
 		(unsigned long long)(need >> 20), data_dir, (unsigned long long)(room >> 20));
 }
 
-/* The next daemon would take over what runs, over files that are not those of the backup. */
+/* The next daemon would adopt running sandboxes, whose files are not those of the backup. */
 static int check_run_dir(const char *run_dir, struct err *err)
 {
 	auto_free char *lock = xasprintf("%s/lock", run_dir);
@@ -277,7 +277,7 @@ static int put_link(struct restore *rs, const struct part *p, struct err *err)
 	return symlinkat(p->target, dir_fd, name) < 0 ? failed("make", p->path, err) : 0;
 }
 
-/* A piece of a part: 1, or 0 behind the last. */
+/* Gives the pieces of a part: 1 for each, 0 after the last. */
 struct flow {
 	struct restore *rs;
 	const struct part *part;
@@ -328,7 +328,8 @@ static int put_file(struct restore *rs, const struct part *p, struct err *err)
 	return r < 0 ? r : set_owner(rs, p, fd, err);
 }
 
-/* "layers/sb_…" is received in a place of its own and moved later; a read-only one cannot be. */
+/* "layers/sb_…" is received in STAGING and moved later. A snapshot stays read-only and could not be
+ * moved, so it is received in its place. */
 static char *place_of(const struct part *p)
 {
 	const char *name = p->path + strlen("layers/");
@@ -338,7 +339,7 @@ static char *place_of(const struct part *p)
 	                 : xasprintf(STAGING "/%s", name);
 }
 
-/* Its stream looks for the parent by the uuid that this had when the stream was made. */
+/* The stream names its parent by the UUID that the parent had when the stream was made. */
 static int name_parent(struct restore *rs, const struct part *p, struct err *err)
 {
 	const struct part *parent = p->parent ? manifest_find(rs->manifest, p->parent) : NULL;
@@ -384,7 +385,7 @@ static bool is_kind(const struct part *p, const char *kind)
 	return strncmp(p->path + strlen("layers/"), kind, strlen(kind)) == 0;
 }
 
-/* The layer has as much of its disk left as it had. */
+/* Sets `below` so that the layer has as much space left as before. */
 static int fit_below(const struct restore *rs, const struct part *p, int fd, struct err *err)
 {
 	auto_fd int file_fd = openat(fd, DISK_SNAPSHOT_BELOW, O_RDWR | O_NOFOLLOW | O_CLOEXEC);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Puts a backup back into an empty data directory of which no daemon runs, and looks whether a
- * backup is whole. While it is under way the directory holds RESTORE_MARK, over which no daemon
- * starts.
+ * Restores a backup into an empty data directory that no daemon uses, and verifies backups. During
+ * a restore the directory holds RESTORE_MARK, and no daemon starts there.
  */
 #include "backup/manifest.h"
 
@@ -29,12 +28,13 @@ struct restore_result {
 /* The newest backup, or the one whose name or id begins with `which`. */
 must_check int restore_find(struct content *c, const char *which, struct manifest *ret,
                             struct err *err);
-/* Reads every piece and holds it against its digest. */
+/* Reads every piece and checks it against its digest. */
 must_check int restore_verify(struct content *c, const struct manifest *m,
                               void (*progress)(uint64_t bytes, void *arg), void *arg,
                               struct err *err);
-/* Whether the directory can be restored into; touches nothing. run_dir: of the daemon that will
- * use it, which must neither run nor have left sandboxes running; NULL = there is none. */
+/* Whether a backup can be restored into the directory; changes nothing. run_dir is the run
+ * directory of its future daemon, which must neither run nor have left sandboxes running; NULL =
+ * none. */
 must_check int restore_check(const struct manifest *m, const char *data_dir, const char *run_dir,
                              struct err *err);
 must_check int restore_run(struct content *c, const struct manifest *m,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Sending is an ioctl that writes the stream into a pipe, from a child of its own. The streams are
- * whole ones: what is the same in another subvolume is named by CLONE commands, and nothing is told
- * as a difference of trees. Receiving is `btrfs receive`, confined to the directory: it reads what
- * our own kernel wrote, and nobody inside a sandbox has a say in how.
+ * Sending is an ioctl that writes the stream into a pipe; a child calls it. The streams are full,
+ * not incremental: extents that another subvolume shares are named by CLONE commands. Receiving is
+ * `btrfs receive`, confined to the directory. It reads what the kernel wrote; nobody in a sandbox
+ * can shape the stream's structure.
  */
 #include "backup/subvolume.h"
 
@@ -49,7 +49,7 @@ int subvolume_info(int fd, struct subvolume_info *ret, struct err *err)
 	return 0;
 }
 
-/* In the child: an exit status, an errno. */
+/* Runs in the child. Returns its exit status, an errno. */
 static int send_all(int fd, int pipe_fd, uint64_t shared_id)
 {
 	__u64 sources[1] = {shared_id};
@@ -114,7 +114,7 @@ static void run_receive(const char *dir, int stream_fd, int words_fd)
 	_exit(127);
 }
 
-/* Its last words, on one line. */
+/* The last output of the program, on one line. */
 static void read_words(int fd, char *text, size_t size)
 {
 	ssize_t n = read(fd, text, size - 1);

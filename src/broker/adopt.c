@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The broker may be killed at any instruction. The engine writes a sandbox's record into
- * RUN/sandboxes/ID before it makes anything else of it and removes that directory last, so the
- * directories are a complete list of what there may be to find: living guests, halves of a create,
- * halves of a delete. What is not named like a sandbox is not ours and stays.
+ * RUN/sandboxes/ID before it makes anything else, and removes that directory last. So the
+ * directories are a complete list of what may exist: living guests, unfinished creates, unfinished
+ * deletes. A directory that is not named like a sandbox is not ours and stays.
  */
 #include "broker/adopt.h"
 

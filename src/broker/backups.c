@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Backups: what is kept is frozen, and let go again. The gateway has copied its database in the
- * turn in which it asks. While the copies are made no further request is read: so all that it asked
- * for before has begun, nothing that it asks for later has, and database and copies are of one
- * moment.
+ * Backups: freezes all that is kept, and removes the frozen copies again. The gateway copies its
+ * database in the same turn in which it asks. The broker reads no further request while the copies
+ * are made. So all earlier requests have begun and no later one has, and the database and the
+ * copies are of one moment.
  */
 #include "broker/inside.h"
 

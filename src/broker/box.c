@@ -6,17 +6,17 @@
  *	starting --> running --> killing --> (freed)
  *	    +---------------------^
  *
- * Its guest is the box's to use while it is running; kill() gives it back to the engine, and a
- * start that failed has given it back already. From then on box->guest is NULL, and the engine's
- * last word, which comes once, ends the box.
+ * A box may use its guest while it is running. kill() gives the guest back to the engine; a failed
+ * start has given it back already. From then on box->guest is NULL, and the engine's last callback,
+ * which comes once, ends the box.
  *
- * A delete takes a kept layer too (engine.h), a stop or an end of the guest's own leaves it. A
- * delete that finds no guest but a kept layer makes a box that is killing from the start.
+ * A delete also removes a kept layer (engine.h); a stop, or a guest that ends by itself, leaves it.
+ * A delete that finds no guest but a kept layer makes a box in the state killing.
  *
  * A delete that comes while a box is starting waits for the start's end: an engine is never asked
- * to undo what it is in the middle of doing. A guest whose first process died is killed here, at
- * once, without being told to: a gateway that forgets it cannot keep its uid range, cgroups and
- * disk in use.
+ * to undo what it is in the middle of doing. If a guest's first process dies, the box kills the
+ * rest at once, without a request. So a gateway that forgets a guest cannot keep its uid range,
+ * cgroups and disk in use.
  */
 #include "base/log.h"
 #include "broker/inside.h"
@@ -24,7 +24,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* A list is enough: it is walked once a request, and a request costs far more than the walk. */
+/* A list is enough: it is walked once per request, and a request costs far more than the walk. */
 struct box *box_find(struct broker *b, const char *id)
 {
 	for (struct list *l = b->boxes.next; l != &b->boxes; l = l->next) {
@@ -57,7 +57,7 @@ void box_free(struct box *box)
 	free(box);
 }
 
-/* Padding is zeroed too: nothing of root's stack goes to the gateway. */
+/* Padding is zeroed too, so that no bytes of root's stack go to the gateway. */
 void box_reply_init(struct msg_reply *reply, uint32_t op, uint64_t tag, const char *id)
 {
 	memset(reply, 0, sizeof(*reply));
@@ -67,7 +67,7 @@ void box_reply_init(struct msg_reply *reply, uint32_t op, uint64_t tag, const ch
 	(void)snprintf(reply->id, sizeof(reply->id), "%s", id);
 }
 
-/* Nothing is left of it but, perhaps, a kept layer. */
+/* Called when everything is removed, except perhaps a kept layer. */
 void box_end(void *arg)
 {
 	struct box *box = arg;
@@ -136,7 +136,8 @@ void box_on_guest_ended(struct guest *g, int wait_status, void *arg)
 	box_kill(box);
 }
 
-/* The start's one end. The box goes on, or is freed here, or is killed for a delete that waited. */
+/* Called once, when a start has ended. The box goes on, is freed, or is killed for a waiting
+ * delete. */
 void box_on_guest_started(struct guest *g, const struct err *err, void *arg)
 {
 	struct box *box = arg;

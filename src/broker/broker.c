@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The broker's own life: it takes over the guests whose records it finds, serves one gateway, and
- * goes when that is gone and the last request is done that changes anything. A fork is none: one
- * that was for a gateway which died may find an agent that was never told to await it, and whoever
- * waited for that would keep the next gateway waiting. Guests outlive it.
+ * The broker's life: it takes over the guests whose records it finds, serves one gateway, and exits
+ * when the gateway is gone and the last request that changes something is done. It does not wait
+ * for forks: after the gateway's death an agent may never have been told to expect one, and waiting
+ * for it would delay the next gateway. Guests outlive the broker.
  *
  * Requests that take time (create, delete, fork) are counted; past IN_FLIGHT_MAX the socket is not
  * read, and the rest waits in the kernel or in the gateway.
@@ -123,7 +123,8 @@ void broker_set_engine(struct box *box, uint32_t engine)
 		}
 }
 
-/* Takes one over from its record. A slot that is nobody's or another's means a broken record. */
+/* Takes over a guest from its record. The record is broken if its slot is invalid or already
+ * taken. */
 static int adopt_one(const char *id, struct err *err, void *arg)
 {
 	struct broker *b = arg;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The root process: takes requests from the gateway (msg.h), checks them as an enemy's, and has the
- * engines carry them out. It reads no file and no text that a client or a guest has shaped. One
- * thread, on its loop.
+ * The root process: takes requests from the gateway (msg.h), checks them as untrusted, and lets the
+ * engines carry them out. It reads no file and no text that a client or guest has shaped. It has
+ * one thread, with a loop.
  *
- * Sandboxes outlive it: when the gateway's end of the socket closes, the broker lets what it is
- * doing come to an end and leaves them running, for the next one to adopt.
+ * Sandboxes outlive it: when the gateway closes its end of the socket, the broker finishes its work
+ * and leaves them running, for the next broker to adopt.
  */
 #include "broker/msg.h"
 

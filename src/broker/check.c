@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The gateway parses what strangers send, so it must be thought of as taken over: then these checks
- * are what stands between it and root. They are a list of what is allowed. A field that an op does
- * not use is not read at all.
+ * The gateway parses what strangers send, so assume that an attacker controls it: then these checks
+ * are all that stands between the attacker and root. They list what is allowed. A field that an op
+ * does not use is not read at all.
  */
 #include "broker/check.h"
 
@@ -68,7 +68,7 @@ static int check_id(const struct msg_request *req, struct err *err)
 	return 0;
 }
 
-/* One label of a DNS name, which is also all that a shell prompt or a log line ever has to bear. */
+/* One label of a DNS name, so it is also harmless in a shell prompt or a log line. */
 static int check_hostname(const char *name, size_t size, struct err *err)
 {
 	if (!ends(name, size))
@@ -89,7 +89,8 @@ static int check_range(const char *field, uint64_t value, uint64_t min, uint64_t
 	                 min, max);
 }
 
-/* Below the least a sandbox cannot even start its agent, and the failure would look like ours. */
+/* With less than the minimum a sandbox cannot start its agent, and the failure would look like
+ * ours. */
 static int check_limits(const struct guest_limits *limits, const struct guest_limits *max,
                         struct err *err)
 {
@@ -127,7 +128,8 @@ static int check_snapshot(const struct msg_request *req, struct err *err)
 	return r < 0 ? r : check_range("is_brief", s->is_brief, 0, 1, err);
 }
 
-/* They lie below nothing that it could write through, and it is nobody's to keep. */
+/* Snapshots are shown only to a sandbox that cannot write below them and whose layer is not
+ * kept. */
 static int check_shown(const struct msg_request *req, struct err *err)
 {
 	const bool is_host = digest_is_zero(&req->create.image);
@@ -181,7 +183,7 @@ static int check_place(const struct guest_volume *v, struct err *err)
 	return v->is_read_only > 1 || v->reserved ? err_field(err, "is_read_only", "is 0 or 1") : 0;
 }
 
-/* Not every engine has them, and what comes with processes that know nothing of them has none. */
+/* Not every engine has volumes, and a sandbox that starts with saved processes has none. */
 static int check_volumes(const struct msg_request *req, struct err *err)
 {
 	const struct guest_volume *all = req->create.volumes;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Doors, and ports in. Where the guest has to be given something for its door (a vm's card), that
- * comes behind the opening and before the closing, and the answer waits for it. A guest that does
- * not let go of its card has its door closed all the same.
+ * Doors, and connections to ports inside. If the guest needs something for its door (a vm's network
+ * card), it gets it after the door is opened and loses it before the door is closed, and the reply
+ * waits for that. If a guest does not release its card, its door is closed all the same.
  */
 #include "base/log.h"
 #include "broker/inside.h"
 
 #include <string.h>
 
-/* NULL with an error as well if its engine has no doors. */
+/* NULL with an error if there is none, or if its engine has no doors. */
 static struct box *find_with_door(struct broker *b, const char *id, struct err *err)
 {
 	struct box *box = requests_find_running(b, id, err);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * An entry is written with one pwrite() and never crosses a page, so it is there as a whole or not
- * at all, whenever the broker is killed. A sequence number tells the oldest. There is no sync:
- * after a crash of the machine the run directory is empty, and so are the counters.
+ * An entry is written with one pwrite() and never crosses a page, so it is there completely or not
+ * at all, whenever the broker is killed. A sequence number shows which is the oldest. There is no
+ * sync: after a crash of the machine the run directory is empty, and the counters are gone too.
  *
- * What is no entry of ours is passed over and told: a place in the ring belongs to few numbers, and
- * an entry has a sandbox's id.
+ * Anything that is not a valid entry is skipped and logged: a place in the ring fits only few
+ * sequence numbers, and an entry has a sandbox's id.
  *
- * The same guest may be put twice, by two brokers, and by the second after half of its cgroups was
- * removed: then the larger of two figures is the true one.
+ * The same guest may be recorded twice, by two brokers, the second time after half of its cgroups
+ * were removed. Then the larger of two figures is the true one.
  */
 #include "broker/finals.h"
 
@@ -23,7 +23,8 @@
 #define BATCH 64
 #define LOST  "what sandboxes used that ended while the daemon was away"
 
-/* Of struct guest_usage, what is charged. In this order: an older daemon may have written it. */
+/* The charged figures of struct guest_usage. The order is fixed: an older daemon may have written
+ * them. */
 struct figures {
 	uint64_t cpu_ns, memory_bytes, memory_peak_bytes, disk_bytes, pids, oom_kills, pids_refused;
 };
@@ -43,7 +44,7 @@ static bool is_sound(const struct entry *e, size_t place)
 	       id_is_valid(e->id, "sb") && e->is_begin <= 1;
 }
 
-/* Calls fn for each entry that was ever written; how many are damaged. */
+/* Calls fn for each entry. Returns how many are damaged. */
 static size_t each_entry(const struct finals *f, void (*fn)(const struct entry *e, void *arg),
                          void *arg)
 {
@@ -102,7 +103,7 @@ void finals_close(struct finals *f)
 		(void)close(take_fd(&f->fd));
 }
 
-/* Without room there, the last moments of a guest are not counted; nothing else is lost. */
+/* If the disk is full, the last moments of a guest are not counted; nothing else is lost. */
 static void put(struct finals *f, const char *id, struct entry *e)
 {
 	e->seq = f->next_seq++;

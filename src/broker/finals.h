@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What guests had used when they ended: RUN/finals, a ring of the last FINALS_KEPT. A counter goes
- * with its cgroup, and the gateway that is to record its last figure may be dead at that moment, or
- * die with it in hand. So it is kept here until many others have ended, for as often as it is asked
- * for. A guest that starts under an id that ended before is another run, with counters of its own.
+ * What guests had used when they ended: RUN/finals, a ring of the last FINALS_KEPT. A counter
+ * vanishes with its cgroup, and the gateway that should record its last value may be dead at that
+ * moment, or die before it has written it. So it is kept here, to be asked for any number of times,
+ * until many other guests have ended. A guest that starts again under an old id is a new run, with
+ * new counters.
  */
 #include "engine/engine.h"
 
-/* Starts and ends: 1 MiB of the run directory, and far more than can come between two starts of
- * ours. */
+/* Counts starts and ends. It takes 1 MiB of the run directory, and holds far more than can happen
+ * between two starts of a broker. */
 #define FINALS_KEPT 8192
 
 struct finals {
@@ -18,7 +19,8 @@ struct finals {
 };
 
 must_check int finals_open(struct finals *f, const char *run_dir, struct err *err);
-/* Guests of an earlier broker were found, and each has an entry: without any, the log tells. */
+/* Called when guests of an earlier broker were found. Each has an entry, so it logs if there are
+ * none. */
 void finals_check(const struct finals *f);
 void finals_close(struct finals *f);
 void finals_begin(struct finals *f, const char *id); /* a guest starts: nothing before counts */

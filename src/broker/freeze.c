@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A freeze is answered when all of the sandbox stands still, which the kernel brings about a moment
- * after it was told to: a process in the middle of a system call has to come to its end first. The
- * engine is asked again and again meanwhile, with growing pauses. One that does not come to a
- * standstill is let go on, and its asker told.
+ * A freeze is answered when all processes of the sandbox are frozen. The kernel needs a moment for
+ * that: a process in a system call has to finish it first. Meanwhile the engine is polled, with
+ * growing pauses. A sandbox that does not freeze in time is thawed, and the reply is an error.
  *
- * A box has one freeze at a time. It is not waited for when the gateway goes: the next one asks for
- * what its own records say.
+ * A box has one freeze at a time. The broker does not wait for it when the gateway is gone: the
+ * next gateway asks for the state that its records have.
  */
 #include "base/units.h"
 #include "broker/inside.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What the broker's own files share: its state, and a box for each guest. */
+/* Private to the broker's files: its state, and a box for each guest. */
 #include "base/list.h"
 #include "broker/broker.h"
 #include "broker/finals.h"
@@ -66,7 +66,7 @@ void box_on_guest_ended(struct guest *g, int wait_status, void *arg);
 void box_on_final(const char *id, const struct guest_usage *usage, void *arg); /* arg: broker */
 
 /* freeze.c */
-/* 0: it stands still. 1: the answer comes later. */
+/* 0: it is frozen. 1: the answer comes later. */
 must_check int freeze_begin(struct box *box, uint64_t tag, struct err *err);
 void freeze_cancel(struct box *box); /* answers one under way with an error */
 void freeze_free(struct box *box);   /* and this without a word */
@@ -74,7 +74,7 @@ void freeze_free(struct box *box);   /* and this without a word */
 /* requests.c: a wire_ops.on_request, with the broker as arg */
 void requests_on_request(const struct msg_request *req, ssize_t len, size_t n_fds, void *arg);
 
-/* NULL with an error, unless there is one and it runs. */
+/* NULL with an error unless it exists and runs. */
 struct box *requests_find_running(struct broker *b, const char *id, struct err *err);
 
 /* doors.c: as the functions of requests.c */

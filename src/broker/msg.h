@@ -13,8 +13,7 @@
 
 enum msg_op {
 	MSG_PROBE = 1, /* reply: isolation and host figures */
-	MSG_CREATE,    /* reply when its agent may be connected to; carries an fd: the stream to the
-	                  agent */
+	MSG_CREATE,    /* reply when its agent can be reached, with an fd: the stream to it */
 	MSG_CONNECT,   /* reply carries an fd: a fresh stream to its agent (the old one ends) */
 	MSG_DELETE,    /* reply with its last usage when every host object is gone, a kept layer
 	                  too; unknown id: fine, gone already */
@@ -24,8 +23,7 @@ enum msg_op {
 	MSG_THAW,
 	MSG_LIST, /* a reply for each living sandbox and each kept layer, then one with an empty id
 	           */
-	MSG_FORK, /* a warm Python for the agent's channel of that tag; reply when it is on
-	             its way */
+	MSG_FORK, /* a warm Python for the agent's channel of that tag; reply once it was sent */
 	MSG_DOOR, /* opens or replaces its door; reply carries the fds that door.sockets names, in
 	             the order of enum door_socket */
 	MSG_DOOR_CLOSE, /* a closed one is fine */
@@ -43,13 +41,13 @@ enum msg_op {
 	MSG_VOLUME,          /* an empty one is made; reply when it is there */
 	MSG_VOLUMES,         /* a reply for each volume, then one with an empty id */
 	MSG_VOLUME_REMOVE,   /* refused while a sandbox has it; gone already: fine */
-	MSG_BACKUP,     /* all that is kept is frozen as it is now; reply when it stands there */
-	MSG_BACKUP_END, /* what was frozen goes; reply when it is gone; nothing there: fine */
-	MSG_SYNC,       /* reply when all layers are on disk as they are now; one at a time */
-	MSG_OWNER,      /* whose a sandbox's layer or a volume is; gone already: fine */
+	MSG_BACKUP,          /* freezes all that is kept as it is now; reply when that is done */
+	MSG_BACKUP_END,      /* what was frozen goes; reply when it is gone; nothing there: fine */
+	MSG_SYNC,            /* reply when all layers are on disk as they are now; one at a time */
+	MSG_OWNER,           /* whose a sandbox's layer or a volume is; gone already: fine */
 	MSG_ENDED = 64, /* broker to gateway, unasked: the guest's first process died; cause below.
 	                   Tag 0 */
-	MSG_DISK,       /* likewise: what is below sandboxes and daemon has changed */
+	MSG_DISK,       /* likewise: the state of the host's disk has changed */
 };
 
 struct msg_request {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the gateway may ask for, a function each. A request is checked before anything is done with
- * it (check.h), and has exactly one last reply: at once, or when the box or the engine is done.
+ * The gateway's requests, one function each. A request is checked first (check.h), and has exactly
+ * one last reply: at once, or when the box or the engine is done.
  */
 #include "base/log.h"
 #include "broker/check.h"
@@ -12,8 +12,8 @@
 #include <sys/sysinfo.h>
 
 /*
- * The requests. Each gives 0 when *reply (and fds) is the answer, 1 when the answer comes
- * later, or < 0 with reply->err.
+ * The requests. Each returns 0 when *reply (and fds) is the answer, 1 when the answer comes later,
+ * or < 0 with reply->err.
  */
 
 static int do_probe(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
@@ -128,7 +128,7 @@ static int do_connect(struct broker *b, const struct msg_request *req, struct ms
 	return box ? box->engine->connect(box->guest, fds, &reply->err) : -ESRCH;
 }
 
-/* No guest lives under this id: at most a layer is there. */
+/* Deletes what is left of an id without a living guest: at most a layer. */
 static int delete_kept(struct broker *b, const struct msg_request *req)
 {
 	struct box *box = box_new(b);
@@ -291,7 +291,7 @@ static void list_kept(const char *id, uint64_t keeper, void *arg)
 	const struct box *box = box_find(list->broker, id);
 	struct msg_reply row;
 
-	/* Of one that has ended and is being cleared away the layer is all there will be. */
+	/* If it has ended and is being removed, only its layer will be left. */
 	if (box && (box->state == BOX_RUNNING || box->is_deleted))
 		return;
 	box_reply_init(&row, MSG_LIST, list->tag, id);
@@ -357,7 +357,7 @@ static int (*const requests[])(struct broker *b, const struct msg_request *req,
 	[MSG_OWNER] = volumes_do_owner,
 };
 
-/* What takes from the disk, and has to leave the reserve alone. What runs goes on. */
+/* Refuses requests that need disk space when only the reserve is left. Running sandboxes go on. */
 static int check_disk(struct broker *b, uint32_t op, struct err *err)
 {
 	struct host_disk disk;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Images: seals under way, what there is, and what goes. A seal has its tag for a name: the gateway
- * cancels what it has asked for and nothing else.
+ * Images: seals them, lists them and removes them. A seal is identified by its tag, so the gateway
+ * can cancel only seals that it has asked for.
  */
 #include "broker/inside.h"
 

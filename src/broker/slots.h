@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Which uid ranges are taken. One comes round again as late as possible, so that a file or process
- * that survived its sandbox by a mistake of ours meets no new owner soon.
+ * Which uid ranges are in use. A range is reused as late as possible: if a bug leaves a file or
+ * process of a sandbox behind, it does not soon get a new owner.
  */
 #include "broker/broker.h"
 
@@ -14,6 +14,6 @@ struct slots { /* zeroes: all are free */
 };
 
 must_check int slots_take(struct slots *s, uint32_t *ret); /* -ENOSPC */
-/* Takes that very one: false if it is taken, or none of ours. */
+/* Takes this slot. False if it is in use or out of range. */
 must_check bool slots_claim(struct slots *s, uint32_t slot);
 void slots_give(struct slots *s, uint32_t slot);

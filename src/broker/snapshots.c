@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Snapshots: taking one, what there is, and what goes. */
+/* Snapshots: takes them, lists them and removes them. */
 #include "broker/inside.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Layers are brought to disk by a child, so that nobody waits for that but who asked for it. */
+/* A child syncs the layers to disk, so that only the request for it has to wait. */
 #include "broker/inside.h"
 
 static void on_synced(struct loop *loop, int wait_status, void *arg)

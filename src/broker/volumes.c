@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Volumes: making one, what there is, and what goes; and whose layers and volumes are. None of it
- * takes time. */
+/* Volumes: makes them, lists them and removes them; and sets the owner of layers and volumes. None
+ * of this takes long. */
 #include "broker/inside.h"
 
 static int refuse(const struct broker *b, struct err *err)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The socket is watched for one thing at a time: for room while replies wait, else for requests. So
- * a gateway that asks without reading the answers stops being read, and costs no memory.
+ * if a gateway does not read the replies, its requests are not read either, and it costs no memory.
  */
 #include "broker/wire.h"
 
@@ -87,7 +87,7 @@ static void gone(struct wire *w)
 	loop_defer(w->loop, on_gone, w); /* not from inside wire_reply() */
 }
 
-/* 0: sent or dropped with the gateway; -EAGAIN: not now. */
+/* Returns 0 if it was sent, or dropped because the gateway is gone; -EAGAIN: not now. */
 static int transmit(struct wire *w, const struct msg_reply *reply, const int *fds)
 {
 	int present[MSG_FDS_MAX];
@@ -133,7 +133,7 @@ static void flush(struct wire *w)
 	}
 }
 
-/* 1: there may be more; 0: nothing for now. Fds that nobody asked for are closed unseen. */
+/* Returns 1 if there may be more, 0 if there is nothing now. Unexpected fds are closed. */
 static int read_one(struct wire *w)
 {
 	struct msg_request req = {0};

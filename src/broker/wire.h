@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The broker's end of the socket to the gateway: requests in, replies out in order, none lost. A
- * reply that the socket does not take waits in a queue; while anything waits, no request is read,
- * so the queue is bounded by what one request and the guests' ends can put into it.
+ * The broker's end of the socket to the gateway: requests in, replies out in order, none lost. If
+ * the socket is full, a reply waits in a queue. While anything waits no request is read, so only
+ * the replies to one request and the ends of guests can be in the queue.
  */
 #include "broker/msg.h"
 
 struct wire;
 
 struct wire_ops {
-	/* *req holds what fits of the message, zeroes behind it; len is -EPROTO if it was too long.
-	 */
+	/* *req holds as much of the message as fits, then zeros; len is -EPROTO if it was too
+	 * long. */
 	void (*on_request)(const struct msg_request *req, ssize_t len, size_t n_fds, void *arg);
 	void (*on_gone)(void *arg); /* once: the gateway has closed its end */
 };
@@ -19,6 +19,6 @@ struct wire_ops {
 must_check int wire_new(struct loop *loop, int fd, const struct wire_ops *ops, void *arg,
                         struct wire **ret, struct err *err); /* owns fd, also on failure */
 void wire_free(struct wire *w);                              /* NULL is fine; from any callback */
-/* fds: MSG_FDS_MAX of them, -1 = none; they are the wire's from here on. NULL: none at all. */
+/* fds: MSG_FDS_MAX of them, -1 = none; the wire owns them from here on. NULL: none at all. */
 void wire_reply(struct wire *w, const struct msg_reply *reply, const int *fds);
 void wire_hold(struct wire *w, bool on); /* on: reads no requests (too many are in flight) */

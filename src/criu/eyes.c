@@ -1,42 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What CRIU is shown (LD_PRELOAD). Debian 12's is 3.17.1; kernels have gone on since, and a sandbox
- * has properties that it does not expect. Each function here stands before one of libc's, does the
- * same, and puts right one thing:
+ * A library that corrects what CRIU sees (LD_PRELOAD). Debian 12 has CRIU 3.17.1; kernels have
+ * changed since, and a sandbox has properties that CRIU does not expect. Each function here
+ * replaces one of libc's, does the same, and corrects one thing:
  *
- *	maps, smaps	Linux 6.13 has split [vvar] in two on x86_64. Seen as one again, both are
- *			moved together, which 6.17 allows. (CRIU 4.1 knows the second.)
- *	map_files, exe	An interpreter that a zygote has begotten maps files through the zygote's
- *			mounts, which the sandbox does not have. Shown is the sandbox's own file
- *			of that name, if it is the same one, not merely alike.
- *			The agent's program is in a memfd, which is saved as what it maps: what a
- *			copy's exe leads to is another memfd of that name, and CRIU must not find
- *			it there.
- *	read()		A restore looks at the first bytes of a program or library that a process
- *			has open, and would leave it behind them: who was about to read it from
- *			its start (as who is just being loaded does) found no program there.
- *	readlink()	Where a process has /proc/PID itself open, CRIU writes a '/' over the end
- *			of the name. What the buffer has behind it must not become a part of it.
- *	prlimit64()	of another's process needs CAP_SYS_RESOURCE, which a host may lack.
- *	getsockopt()	Since Linux 6.16 only unix sockets can be asked for SO_PASSCRED and
- *			SO_PASSSEC; no other has them on.
- *	ptrace()	The kernel takes the extended registers of a thread only as a whole, and
- *			CRIU knows fewer than processors with AMX have. What it does not know its
- *			own code in the thread has not touched, either.
- *			In a restore it lets processes go on one by one. If one of them ends
- *			another at once, that one need not go on any more.
+ *	maps, smaps	Linux 6.13 has split [vvar] in two on x86_64. They are shown as one, so CRIU
+ *			moves both together, which 6.17 allows. (CRIU 4.1 knows the second.)
+ *	map_files, exe	An interpreter that was forked from a zygote maps files through the zygote's
+ *			mounts, which the sandbox does not have. CRIU is given the sandbox's own
+ *			file of that name, if it is the same inode.
+ *			The agent's program is a memfd, and is saved by its mappings. The exe of
+ *			a copy leads to another memfd of that name, which CRIU must not use.
+ *	read()		A restore reads the first bytes of a program or library that a process has
+ *			open, and would leave the file offset behind them: a process that was
+ *			about to load the file would find no program there.
+ *	readlink()	If a process has /proc/PID itself open, CRIU writes a '/' over the end of
+ *			the name. The bytes behind it must not become a part of the name.
+ *	prlimit64()	on another's process needs CAP_SYS_RESOURCE, which a host may lack.
+ *	getsockopt()	Since Linux 6.16 only unix sockets have SO_PASSCRED and SO_PASSSEC; for
+ *			others they read as off.
+ *	ptrace()	The kernel accepts the extended registers of a thread only as a whole, and
+ *			CRIU knows fewer of them than processors with AMX have. The others are
+ *			kept: CRIU's code in the thread does not change them.
+ *			A restore releases processes one by one. If one of them kills another at
+ *			once, that one can no longer be released, and that is no error.
  *	ptrace(), wait4()
- *			Another process traces for it, so that a CRIU that is killed ends nothing
- *			(tracer.h).
- *	fork()		Children on which CRIU tries what the kernel can sleep for ever if it is
- *			killed.
+ *			Another process traces for CRIU, so that killing CRIU does not end the
+ *			sandbox (tracer.h).
+ *	fork()		Children with which CRIU tests the kernel would sleep for ever if CRIU is
+ *			killed, so they die with it.
  *	setsockopt()	SO_MARK 0 and the like need CAP_NET_ADMIN over the net namespace, which
- *			nobody inside has; what is asked for is what a new socket has anyway.
+ *			nobody inside has. A new socket has these values anyway.
+ *	clone3()	A user namespace is made with the owner that CLOCHE_OWNER names.
  *
- *	clone3()	A user namespace has the owner that CLOCHE_OWNER names.
- *
- * CLOCHE_ROOT names the first process of the sandbox that is saved; without it there is none.
- * Nothing of this outlives the exec: what CRIU runs is shown the world as it is.
+ * CLOCHE_ROOT is the pid of the first process of the sandbox that is saved; without it, none is.
+ * The library does not survive an exec: programs that CRIU runs see everything unchanged.
  */
 #include "criu/tracer.h"
 
@@ -146,7 +144,7 @@ static bool ends_with(const char *path, const char *name)
 	return strcmp(slash ? slash + 1 : path, name) == 0;
 }
 
-/* Of a file of map_files. */
+/* Whether it is a file of map_files. */
 static bool is_range(const char *path)
 {
 	size_t first = strspn(path, "0123456789abcdef");
@@ -194,7 +192,7 @@ static bool has_link(int fd, char path[4096])
 	return n > 0;
 }
 
-/* The sandbox's own file in the place of fd, or fd. */
+/* Returns the sandbox's own file instead of fd, or fd. */
 static int show_own(int fd)
 {
 	struct open_how how = {.flags = O_RDONLY | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
@@ -214,7 +212,7 @@ static int show_own(int fd)
 	return own;
 }
 
-/* The memfd of that name that a process maps, in the place of fd, or fd. */
+/* Returns the memfd of that name that a process maps instead of fd, or fd. */
 static int show_mapped(int fd, int dir_fd)
 {
 	char path[4096], line[LINE_SIZE], range[96];
@@ -250,7 +248,7 @@ static bool find_second(FILE *in, unsigned long *from, unsigned long *to)
 	return is_found;
 }
 
-/* [vvar] reaches to the end of [vvar_vclock], of which nothing is told. */
+/* Copies the lines so that [vvar] reaches to the end of [vvar_vclock], which is left out. */
 static void copy_joined(FILE *in, FILE *out, unsigned long from, unsigned long to)
 {
 	char line[LINE_SIZE];
@@ -272,7 +270,7 @@ static void copy_joined(FILE *in, FILE *out, unsigned long from, unsigned long t
 	}
 }
 
-/* A copy of such a file in the place of fd, where there are two to be joined. */
+/* Returns such a copy instead of fd, if there are two mappings to join. */
 static int show_joined(int fd)
 {
 	unsigned long from, to;
@@ -372,8 +370,8 @@ static int read_limit(long pid, long what, struct rlimit *ret)
 	return r;
 }
 
-/* The kernel counts what a sandbox has as the owner of its user namespace, too, and that must not
- * be root. Files are opened as root all the while. */
+/* The kernel also charges a sandbox's resources to the owner of its user namespace, and that must
+ * not be root. Files are still opened as root. */
 static long clone_as_owner(struct clone_args *args, size_t size)
 {
 	long r;
@@ -460,7 +458,7 @@ static long trace(int request, long pid, void *addr, void *data)
 	                                       : next_ptrace(request, pid, addr, data);
 }
 
-/* The thread's registers as they are, with those that are given over them. */
+/* Sets the given registers over the thread's current ones, so that the set is complete. */
 static long set_whole(long pid, const struct iovec *given)
 {
 	static _Alignas(64) char bytes[XSTATE_MAX];
@@ -491,7 +489,7 @@ long ptrace(enum __ptrace_request request, ...)
 	r = trace((int)request, pid, (void *)which, data);
 	if (r < 0 && errno == EFAULT && request == PTRACE_SETREGSET && which == NT_X86_XSTATE)
 		return set_whole(pid, data);
-	/* It stands still until it is let go: only SIGKILL takes it from there. */
+	/* A stopped thread stays until it is released; only SIGKILL can end it before. */
 	if (r < 0 && errno == ESRCH && request == PTRACE_DETACH && !is_dump)
 		return 0;
 	return r;
@@ -516,7 +514,7 @@ pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
 	r = tracer_wait4(pid, &own, options, usage);
 	if (r > 0 && status)
 		*status = own;
-	/* A child of CRIU's that was traced is its parent's to reap as well. */
+	/* If the traced process is a child of CRIU, CRIU must reap it as well. */
 	if (r > 0 && !WIFSTOPPED(own))
 		(void)next_wait4(r, NULL, WNOHANG | __WALL, NULL);
 	return r;

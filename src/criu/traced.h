@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What the tracer knows of the threads that it has: kept by tracer.c, used by tracer_cure.c. */
+/* What the tracer knows about its threads: kept by tracer.c, used by tracer_cure.c. */
 #include <elf.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -8,7 +8,7 @@
 #include <sys/types.h>
 #include <sys/user.h>
 
-/* CRIU's own program has many names of its own, and they would come first. */
+/* Hidden, because CRIU's program has many symbols of its own, which would take precedence. */
 #pragma GCC visibility push(hidden)
 
 #define TRACED_THREADS_MAX 8192
@@ -63,7 +63,7 @@ struct traced_thread *traced_find(pid_t tid);                             /* or 
 long traced_call(int request, pid_t tid, unsigned long addr, void *data); /* ptrace() */
 bool traced_get_regs(pid_t tid, regs_t *ret);
 bool traced_set_regs(pid_t tid, regs_t *regs);
-/* A call of the kernel that the stop has interrupted is made again, as CRIU has it. */
+/* Makes the thread repeat a system call that the stop has interrupted, as CRIU does. */
 void traced_set_restart(regs_t *regs);
 char *traced_extra(const struct traced_thread *t);       /* the place for its extended registers */
 int traced_open(pid_t tid, const char *name, int flags); /* of /proc/TID */
@@ -71,7 +71,7 @@ void traced_each_fd(pid_t tid, void (*fn)(int fd, void *arg), void *arg);
 pid_t traced_wait(pid_t tid, int *status, int options, struct rusage *usage); /* at once */
 void traced_await(int ms); /* a change of any of them, for so long */
 
-/* CRIU is gone: puts right and lets go those that it has not let go itself. */
+/* CRIU is gone: restores and releases the threads that it has not released itself. */
 void tracer_cure_all(void);
 
 #pragma GCC visibility pop

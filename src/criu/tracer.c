@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * While CRIU saves a sandbox, threads of it run code that CRIU has put there, with registers,
- *signal masks and a few words of their program changed. When a tracer dies, the kernel lets its
- *threads run: if CRIU itself were the tracer and were killed, they would meet a breakpoint or end
- *in code that nobody drives any more, and the sandbox with them.
+ * While CRIU saves a sandbox, it makes the sandbox's threads run injected code, with changed
+ * registers, signal masks and a few words of their program. When a tracer dies, the kernel lets its
+ * threads run. If CRIU itself were the tracer and were killed, they would run into a breakpoint or
+ * stay in the injected code, and the sandbox would crash.
  *
  * So another process is the tracer. It does for CRIU what only a tracer may do, one call at a time:
  *
  *	CRIU: ptrace(), wait4() --> a byte --> tracer does it --> a byte --> CRIU goes on
  *
- * and on the way keeps what CRIU is about to change: registers and signal mask of a thread before
- * the first change, each word before the first poke, the descriptors of a process before CRIU has
- * it open others. CRIU's end finds the threads still traced. Those that CRIU has let go already are
- * none of ours any more; if there are others it was killed, and they are put right and let go.
+ * and saves what CRIU is about to change: registers and signal mask of a thread before the first
+ * change, each word before the first poke, the list of descriptors of a process before CRIU makes
+ * it open others. When CRIU ends, threads that it has not released are still traced. If there are
+ * any, CRIU was killed; the tracer restores and releases them.
  *
- * A thread that stood still all the time since it was saved gets back what was saved. One that ran
- * is stopped first. It is then in CRIU's code, and gets it back as well; or CRIU's code has noticed
- * that CRIU is gone and has returned to where it came from by itself, and it is left as it is, with
- * the descriptors that it has opened since.
+ * A thread that has not run since its state was saved gets that state back. A thread that runs is
+ * stopped first. If it is then in CRIU's code, it gets its state back as well. If CRIU's code has
+ * noticed that CRIU is gone and has returned by itself, the thread is left as it is, with the
+ * descriptors that it has opened since.
  *
- * The tracer has CRIU's memory (CLONE_VM), but not its descriptors or its thread group: a signal
- * for one is none for the other. It works only while CRIU waits for it or is dead, so they can
- *share libc's errno. After CRIU's death nothing may be called that takes a lock CRIU may have held:
- * no malloc(), no stdio. If the tracer itself is killed, its threads are lost as they would be
- * without it; the kernel's own OOM killer leaves it alone.
+ * The tracer shares CRIU's memory (CLONE_VM), but not its descriptors or its thread group, so a
+ * signal to one does not reach the other. It works only while CRIU waits for it or is dead, so they
+ * can share libc's errno. After CRIU's death it must not take a lock that CRIU may have held: no
+ * malloc(), no stdio. If the tracer itself is killed, its threads are lost, as they would be
+ * without it; the OOM killer spares it.
  */
 #include "criu/tracer.h"
 
@@ -90,7 +90,7 @@ static void add(pid_t tid)
 		traced.threads[traced.n_threads++] = (struct traced_thread){.tid = tid};
 }
 
-/* Places stay: a thread's extended registers have the same one. */
+/* Entries do not move: a thread's extended registers are at the same index. */
 static void drop(struct traced_thread *t)
 {
 	t->tid = 0;
@@ -107,7 +107,7 @@ bool traced_get_regs(pid_t tid, regs_t *ret)
 {
 	struct iovec iov = {ret, sizeof(*ret)};
 
-	/* Of a 32-bit program they are others, and such are not let into a sandbox. */
+	/* A 32-bit program has other registers, but sandboxes do not run 32-bit programs. */
 	return traced_call(PTRACE_GETREGSET, tid, NT_PRSTATUS, &iov) == 0 &&
 	       iov.iov_len == sizeof(*ret);
 }
@@ -119,8 +119,8 @@ bool traced_set_regs(pid_t tid, regs_t *regs)
 	return traced_call(PTRACE_SETREGSET, tid, NT_PRSTATUS, &iov) == 0;
 }
 
-/* A call of the kernel that the stop has interrupted is made again, as CRIU has it. On arm64 the
- * registers say so already. */
+/* Makes the thread repeat a system call that the stop has interrupted, as CRIU does. On arm64 the
+ * registers are already set for that. */
 void traced_set_restart(regs_t *regs)
 {
 #if defined(__x86_64__)
@@ -140,7 +140,7 @@ void traced_set_restart(regs_t *regs)
 		regs->rax = regs->orig_rax;
 		regs->rip -= 2 /* of the call itself */;
 		break;
-	case RESTART_BLOCK: /* what it would go on with is another call's by now */
+	case RESTART_BLOCK: /* the saved restart data belongs to another call by now */
 		regs->rax = (unsigned long)-EINTR;
 		break;
 	}
@@ -220,7 +220,7 @@ static void list_fd(int fd, void *arg)
 	}
 }
 
-/* A thread through which CRIU gets its code into the process: its first. */
+/* The first thread of a process: CRIU injects its code through it. */
 static void note_infection(struct traced_thread *t)
 {
 	if (t->is_infected)
@@ -318,7 +318,8 @@ static void note_end(pid_t tid, int status)
 
 enum awaited { AWAITED_CHANGE, AWAITED_NOTHING, AWAITED_WORD, AWAITED_END };
 
-/* What comes first: a change of a thread, and with is_for_criu a word or the end of CRIU. */
+/* Waits for what comes first: a change of a thread, or with is_for_criu a message from CRIU or its
+ * end. */
 static enum awaited await(int ms, bool is_for_criu)
 {
 	struct pollfd p[] = {{.fd = tracer.signal_fd, .events = POLLIN},
@@ -342,7 +343,7 @@ void traced_await(int ms)
 	(void)await(ms, /* is_for_criu= */ false);
 }
 
-/* The kernel's own: wait4() here is the one that asks the tracer. */
+/* The real system call: wait4() here is the one that asks the tracer. */
 pid_t traced_wait(pid_t tid, int *status, int options, struct rusage *usage)
 {
 	return (pid_t)syscall(SYS_wait4, tid, status, options | WNOHANG, usage);
@@ -433,7 +434,7 @@ static void say(char word)
 	(void)send(tracer.fds[0], &word, 1, MSG_NOSIGNAL);
 }
 
-/* A signal that comes for CRIU ends a wait, as it would have ended its own. */
+/* A signal for CRIU ends a wait, as it would without the tracer. */
 static bool ask(void)
 {
 	char word;

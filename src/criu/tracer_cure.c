@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What is done for the threads of a CRIU that was killed. All are stopped; words of their program
- * that CRIU has changed are put back; who is in CRIU's code gets its registers back; what CRIU has
- * mapped and opened in a process is unmapped and closed, by the process itself; all go on.
+ * Restores the threads of a CRIU that was killed. All are stopped. Words of their program that CRIU
+ * has changed are put back. Threads in CRIU's code get their registers back. The process itself
+ * unmaps and closes what CRIU has mapped and opened in it. Then all go on.
  *
  * Nothing here takes a lock that CRIU may have held: no malloc(), no stdio.
  */
@@ -20,11 +20,11 @@
 #include <unistd.h>
 
 #define STEPS_MAX     4
-#define CURE_MS       10000 /* for threads to come to a standstill; a disk may hold them */
+#define CURE_MS       10000 /* for threads to stop; they may wait for a disk */
 #define OWN_MAPPING   "/memfd:CRIUMFD"
 #define EVENT(status) ((unsigned)(status) >> 16)
 
-/* The instruction that calls the kernel. */
+/* The system call instruction. */
 #if defined(__x86_64__)
 static const unsigned char call_code[] = {0x0f, 0x05};
 #define CALL_STEP 1
@@ -41,7 +41,7 @@ static uint64_t now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* All stand still that are there. */
+/* Stops all threads. */
 static void stop_all(void)
 {
 	const uint64_t until = now_ms() + CURE_MS;
@@ -129,7 +129,7 @@ static bool find_mapping(pid_t tid, unsigned long addr, const char *text, struct
 	return is_found;
 }
 
-/* An instruction that calls the kernel, in what every process has of the kernel's own. */
+/* A system call instruction in the vDSO, which every process has. */
 static unsigned long find_call(pid_t tid)
 {
 	static unsigned char bytes[65536];
@@ -153,7 +153,7 @@ static unsigned long find_call(pid_t tid)
 	return found;
 }
 
-/* False: it is gone, or does not come back. */
+/* False if it is gone or does not stop again. */
 static bool step(struct traced_thread *t)
 {
 	const uint64_t until = now_ms() + CURE_MS;
@@ -169,8 +169,7 @@ static bool step(struct traced_thread *t)
 	return r > 0 && t->tid;
 }
 
-/* Has the thread, which stands still, call the kernel. Its registers are the caller's to restore.
- */
+/* Makes a stopped thread do a system call. The caller restores its registers. */
 static void call_kernel(struct traced_thread *t, const regs_t *own, unsigned long at, long number,
                         unsigned long a, unsigned long b)
 {
@@ -215,8 +214,8 @@ static void close_new(int fd, void *arg)
 }
 
 /*
- * What CRIU has mapped and opened in its process. Of one that came back from CRIU's code by itself,
- * that code has closed all of its own, and what is new has been opened by the program since.
+ * Removes what CRIU has mapped and opened in the process. If the process left CRIU's code by
+ * itself, that code has closed its own descriptors, and new ones were opened by the program.
  */
 static void disinfect(struct traced_thread *t, const regs_t *own)
 {
@@ -232,7 +231,7 @@ static void disinfect(struct traced_thread *t, const regs_t *own)
 		traced_each_fd(t->tid, close_new, &closing);
 }
 
-/* Is it in code that CRIU sent it to? */
+/* Whether it is in code that CRIU sent it to. */
 static bool is_astray(const struct traced_thread *t, const regs_t *now)
 {
 	struct range range;
@@ -241,7 +240,7 @@ static bool is_astray(const struct traced_thread *t, const regs_t *now)
 	       TRACED_IP(now) <= range.to;
 }
 
-/* Gives back what was saved, where that is missing. */
+/* Restores the saved state if the thread needs it. */
 static void restore(struct traced_thread *t, bool was_still)
 {
 	struct iovec extra = {traced_extra(t), t->extra_len};
@@ -256,7 +255,7 @@ static void restore(struct traced_thread *t, bool was_still)
 	t->is_restored = true;
 }
 
-/* The signal that its stop has kept from it. A breakpoint is CRIU's own. */
+/* The signal that its stop has held back. A breakpoint is CRIU's. */
 static int signal_of(const struct traced_thread *t)
 {
 	const int sig = EVENT(t->status) == 0 ? WSTOPSIG(t->status) : 0;
@@ -296,7 +295,8 @@ void tracer_cure_all(void)
 		    traced_call(PTRACE_PEEKDATA, p->tid, p->addr, NULL) != p->word && errno == 0)
 			(void)traced_call(PTRACE_POKEDATA, p->tid, p->addr, (void *)p->word);
 	}
-	/* All registers before the first mapping goes: it tells who is in it. */
+	/* Read all registers before the first mapping is removed: they tell which threads are in
+	 * it. */
 	for (size_t i = 0; i < traced.n_threads; i++) {
 		struct traced_thread *t = &traced.threads[i];
 

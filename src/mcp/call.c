@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A call's life. The reply is one JSON object, or, for a client that gave a progress token and
- * takes event streams, a stream that ends with it; which of the two is decided when there is a
- * first thing to tell. A client that leaves has called it off: nothing could reach it any more.
+ * The life of a call. The reply is one JSON object, or, if the client gave a progress token and
+ * accepts event streams, a stream that ends with it; this is decided when there is the first thing
+ * to report. If the client disconnects, the call is cancelled.
  */
 #include "mcp/inside.h"
 
@@ -32,7 +32,7 @@ void call_unref(struct mcp_call *c)
 	free(c);
 }
 
-/* No more is to be told; whoever waits for something finds it over. */
+/* Ends the call without a further reply; its waiting parts see is_over. */
 static void leave(struct mcp_call *c)
 {
 	c->is_over = true;
@@ -52,7 +52,7 @@ static void on_client_done(void *arg)
 	call_unref(c);
 }
 
-/* The request is answered with nothing, as MCP wants it: its stream ends, or it is cut. */
+/* A cancelled request gets no answer, as MCP requires: its stream ends, or it is cut. */
 void call_cancel(struct mcp_call *c)
 {
 	struct http_req *req = c->req;

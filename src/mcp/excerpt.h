@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What a model is shown of an output of any length: all of it where it is short, else its beginning
- * and its end with a word about what lies between. Memory is bounded whatever comes.
+ * The part of an output that a model is shown: all of it if it is short, else its beginning and its
+ * end, with a note about what was left out. Memory is bounded.
  */
 #include "base/buf.h"
 
@@ -18,7 +18,7 @@ struct excerpt {
 void excerpt_init(struct excerpt *e);
 void excerpt_done(struct excerpt *e);
 void excerpt_add(struct excerpt *e, const char *data, size_t len);
-/* Bytes that were lost before they came here. */
+/* Counts bytes that were lost before they came here. */
 void excerpt_skip(struct excerpt *e, uint64_t len);
 /* Appends it; room for EXCERPT_MAX is enough. */
 #define EXCERPT_MAX (2 * EXCERPT_HALF + 80)

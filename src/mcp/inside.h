@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* Inside of the MCP server: sessions, calls under way, and what a tool is. */
+/* Private to the MCP server: sessions, running calls, and the description of a tool. */
 #include "base/id.h"
 #include "base/list.h"
 #include "mcp/excerpt.h"
@@ -8,8 +8,8 @@
 #include "mcp/rpc.h"
 
 #define MCP_BODY_MAX        (4 * 1024 * 1024) /* of a message */
-#define MCP_SESSIONS_MAX    1024              /* of all projects, but for their shares */
-#define MCP_SESSIONS_SHARE  16                /* that a project may have whatever the others have */
+#define MCP_SESSIONS_MAX    1024              /* of all projects, beside their shares */
+#define MCP_SESSIONS_SHARE  16                /* that a project may always have */
 #define MCP_KEY_SESSIONS    64                /* of one key */
 #define MCP_KEY_CALLS       64                /* of one key, at once */
 #define MCP_IDLE_MS         (UINT64_C(30) * 60 * 1000)
@@ -25,8 +25,8 @@ struct mcp {
 	bool is_closing;
 };
 
-/* A session has at most one sandbox of its own, its main one; what tools made besides in it goes
- * with it. */
+/* A session has at most one main sandbox. Other sandboxes that its tools made end with the
+ * session. */
 struct session {
 	struct list link;
 	struct mcp *mcp;
@@ -44,7 +44,7 @@ struct session {
 
 /* NULL with err: too many. */
 struct session *session_new(struct mcp *m, const struct key *key, struct err *err);
-/* The key's session, also one of an earlier daemon that has a sandbox still; or NULL. */
+/* The key's session, also one of an earlier daemon if it still has a sandbox; or NULL. */
 struct session *session_find(struct mcp *m, const struct key *key, const char *id);
 void session_touch(struct session *s); /* it is used: it is not idle */
 void session_hold(struct session *s, struct http_req *req);
@@ -65,10 +65,10 @@ struct mcp_tool {
 	const char *properties; /* of its arguments, JSON text without the outer braces */
 	const char *required;   /* a JSON array, or "" */
 	unsigned flags;
-	/* Gets its arguments without sandbox_id; s is NULL unless TOOL_IN_SANDBOX. 0: it has ended
-	 * the call or will. */
+	/* The arguments come without sandbox_id; s is NULL unless TOOL_IN_SANDBOX. Returns 0 if it
+	 * has ended the call or will. */
 	int (*run)(struct mcp_call *c, struct sandbox *s, struct err *err);
-	/* The caller is gone: lets go of what run() began, and frees the state. May be NULL. */
+	/* The caller is gone: stops what run() began, and frees the state. May be NULL. */
 	void (*cancel)(struct mcp_call *c);
 };
 
@@ -76,8 +76,8 @@ const struct mcp_tool *tool_find(const char *name);
 void tools_to_json(struct json_writer *w, const char *name);
 
 /*
- * A call of a tool. It lives until it is answered or its client is gone; who waits for something
- * that cannot be called off holds a reference, and looks at is_over when it comes.
+ * A call of a tool. It lives until it is answered or its client is gone. Code that waits for
+ * something that cannot be cancelled holds a reference, and checks is_over afterwards.
  */
 struct mcp_call {
 	struct list link;
@@ -103,10 +103,11 @@ must_check int call_start(struct mcp *m, struct http_req *req, struct session *s
 struct mcp_call *call_ref(struct mcp_call *c);
 void call_unref(struct mcp_call *c);
 void call_cancel(struct mcp_call *c);
-/* Tells the client how far it is, if it wants to know. */
+/* Reports progress to the client, if it asked for that. */
 void call_progress(struct mcp_call *c, const char *text, size_t len);
 
-/* An answer: blocks for the model, and the same for programs. Errors stick and are told as one. */
+/* An answer: content blocks for the model, and the same as structured data. Errors stick and are
+ * reported once. */
 #define RESULT_BYTES_MAX (8 * 1024 * 1024)
 struct result {
 	struct buf blocks, structured;
@@ -116,19 +117,20 @@ struct result {
 };
 void result_init(struct result *r);
 void result_text(struct result *r, const char *text, size_t len);
-/* A stream as a field, and as lines behind those in all, which has room for EXCERPT_MAX + 1. */
+/* Adds a stream as a field, and appends its lines to all, which has room for EXCERPT_MAX + 1. */
 void result_stream(struct result *r, const char *name, const struct excerpt *e, struct buf *all);
 void result_image(struct result *r, const char *type, const char *base64);
 /* Answers with it and frees it. */
 void call_end(struct mcp_call *c, struct result *r);
 void call_fail(struct mcp_call *c, const struct err *err);
 
-/* place.c: which sandbox a call works in. Runs the tool when it runs. */
+/* place.c: finds the sandbox that a call works in, and runs the tool when that runs. */
 must_check int place_call(struct mcp_call *c, struct err *err);
-/* Makes a sandbox for the caller by a body of POST /v1/sandboxes; main: the session's own. */
+/* Makes a sandbox for the caller from a body of POST /v1/sandboxes; is_main: it is the session's
+ * main one. */
 must_check int place_create(struct mcp_call *c, json_t *body, bool is_main, sandbox_done_fn done,
                             void *arg, struct err *err);
-/* What the URL of a request asks for. The caller owns *ret. */
+/* What the URL of a request asks of new sandboxes. The caller owns *ret. */
 must_check int place_wish(const struct http_req *req, json_t **ret, struct err *err);
 must_check int place_find(const struct mcp_call *c, const char *id, struct sandbox **ret,
                           struct err *err);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The MCP server: sandboxes as tools of a model, at /mcp (streamable HTTP). `cloche mcp` passes
- * what it reads from stdin on to it, so that both transports are this one implementation.
+ * The MCP server: sandboxes as tools of a model, at /mcp (streamable HTTP). `cloche mcp` forwards
+ * what it reads from stdin to it, so both transports have one implementation.
  *
  *	POST /mcp --> rpc_read() --> method --> a call --> its tool --> result
  *	                                     |
@@ -15,7 +15,7 @@
 struct mcp;
 
 struct mcp *mcp_new(struct api *api); /* sets api->mcp */
-/* The daemon stops: streams that are held end, and sessions stay for the next one to take up. */
+/* The daemon stops: open streams end, and the next daemon takes up the sessions. */
 void mcp_close(struct mcp *m);
 void mcp_free(struct mcp *m); /* NULL is fine; the HTTP server is gone before */
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Where a call works: in the sandbox that its arguments name, else in the main one of its session,
- * which is made by the first call that needs it and waited for by those that come meanwhile. A
- * client without a session has to name one.
+ * Finds the sandbox for a call: the one that its arguments name, else the main one of its session.
+ * The first call that needs the main one makes it; calls that come meanwhile wait for it. A client
+ * without a session has to name a sandbox.
  *
  *	place_call() --> find or make --> resume if it rests --> run the tool
  *
- * A session's sandbox that has ended is told as an error, once, rather than replaced in silence:
- *the model's variables and files went with it.
+ * If a session's sandbox has ended, the next call fails once with that, and it is not silently
+ * replaced: the model's variables and files are lost.
  */
 #include "mcp/inside.h"
 
@@ -97,7 +97,8 @@ static int set_default(json_t *body, const char *name, uint64_t value)
 	               : json_object_set_new(body, name, json_integer((json_int_t)value));
 }
 
-/* Whatever becomes of its session, it does not stay for ever: it has both clocks. */
+/* Sets both timeouts, so that the sandbox does not live for ever, whatever happens to its
+ * session. */
 static int prepare(const struct mcp_call *c, json_t *body, bool is_main, struct err *err)
 {
 	const struct fleet_config *config = fleet_config(c->mcp->api->fleet);
@@ -154,7 +155,7 @@ static struct session *session_of(const struct making *making)
 	return NULL;
 }
 
-/* Those that wait for the session's sandbox are not placed yet and have not named one. */
+/* Calls that wait for the session's sandbox have no sandbox yet and have not named one. */
 static struct mcp_call *next_waiting(struct session *s)
 {
 	list_for_each (&s->mcp->calls, struct mcp_call, c, link)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * JSON-RPC messages as MCP has them, in both of its eras. The older one (up to 2025-11-25) opens a
- * session with `initialize`; the newer one (2026-07-28) has none, and each request says in
- * params._meta which version it speaks. Pure: no I/O, fuzzed as a whole. What is read is borrowed
- * from the body. `cloche mcp` links this too.
+ * JSON-RPC messages of MCP, in both of its eras. The older era (up to 2025-11-25) opens a session
+ * with `initialize`. The newer one (2026-07-28) has no sessions, and each request gives its version
+ * in params._meta. No I/O; fuzzed. Parsed values are borrowed from the body. `cloche mcp` links
+ * this too.
  */
 #include "base/json/json.h"
 
@@ -34,7 +34,7 @@ struct rpc_message {
 	const json_t *progress_token; /* or NULL */
 };
 
-/* 0, or an enum rpc_code with what is wrong in err. Of a wrong request *ret has the id if there is
+/* Returns 0, or an enum rpc_code with err set. For a wrong request *ret has the id if there is
  * one. */
 must_check int rpc_read(const json_t *body, struct rpc_message *ret, struct err *err);
 /* The version to answer `initialize` with. */
@@ -44,6 +44,6 @@ const char *rpc_param(const struct rpc_message *m, const char *name);
 
 /* Opens {"jsonrpc", "id"}; id NULL writes null. */
 void rpc_open(struct json_writer *w, const json_t *id);
-/* The whole of an error; hint may be NULL. RPC_NO_VERSION tells which versions there are. */
+/* Writes a complete error; hint may be NULL. RPC_NO_VERSION lists the supported versions. */
 must_check int rpc_put_error(struct buf *out, const json_t *id, int code, const char *message,
                              const char *hint);

@@ -2,11 +2,12 @@
 /*
  * The HTTP side: POST takes one message and answers it, DELETE ends a session, GET holds one.
  *
- * Both eras meet here. The older one gets Mcp-Session-Id with `initialize` and sends it with all
- * that follows; errors are JSON-RPC's, with status 200, except for a session that is not there
- * (404, upon which clients begin anew). The newer one has no session; its headers must say what its
- * body says, and errors have a status. A session id is heeded there too, though the standard has
- * none: `cloche mcp` sends it, so that its client has a sandbox without asking for one.
+ * Both eras are served here. A client of the older one gets Mcp-Session-Id with `initialize` and
+ * sends it with all further requests; errors are JSON-RPC's, with status 200, except for an unknown
+ * session (404, after which clients start a new one). The newer one has no session; its headers
+ * must agree with its body, and errors have an HTTP status. A session id is accepted there too,
+ * though the standard has none: `cloche mcp` sends it, so that its client has a sandbox without
+ * asking for one.
  *
  * Keys, Host and Origin were checked before any of this (http/router.c).
  */
@@ -147,7 +148,7 @@ static int reply_result(struct http_req *req, const struct rpc_message *m, size_
 	return 0;
 }
 
-/* What does not fit into a header as it is comes as =?base64?…?= */
+/* A text that cannot be a header value comes as =?base64?…?= */
 static bool header_is(const char *header, const char *text)
 {
 	static const char before[] = "=?base64?", after[] = "?=";
@@ -235,7 +236,7 @@ static int open_session(struct http_req *req, struct session *s, struct err *err
 {
 	const struct api *api = http_app_arg(req);
 	auto_json json_t *wish = NULL;
-	int r = place_wish(req, &wish, err); /* a URL that is wrong is told at once */
+	int r = place_wish(req, &wish, err); /* a wrong URL is reported at once */
 
 	if (r < 0)
 		return r;
@@ -305,7 +306,7 @@ static int delete_mcp(struct http_req *req, struct err *err)
 	return 0;
 }
 
-/* The stream of the older era is for what a server asks of its client; nothing is asked here. */
+/* In the older era this stream is for requests of the server to its client; there are none here. */
 static int get_mcp(struct http_req *req, struct err *err)
 {
 	struct session *s;

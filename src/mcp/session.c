@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Theory of operation: a session is an id that cannot be guessed and, once a tool needed it, a
- * sandbox. Nothing of it is written down: its sandboxes carry a hash of id and key as a tag, and
- * who comes with an id that no session has is looked for among them. So a session outlives a
- * gateway that was killed, while one without a sandbox has nothing to lose.
+ * A session is an id that cannot be guessed and, once a tool needed it, a sandbox. Nothing about it
+ * is stored: its sandboxes have a hash of id and key as a tag, and an unknown session id is looked
+ * up among these tags. So a session survives a killed gateway; a session without a sandbox has
+ * nothing to lose.
  *
- * It ends when the client says so, when nobody used it for MCP_IDLE_MS, or, if the client holds a
- * stream open for it, with that stream; then its sandboxes are deleted. One whose gateway died and
- * that nobody asks for again is not known to anybody: its sandboxes have an idle timeout of their
- * own, and end by that.
+ * It ends when the client says so, when it was not used for MCP_IDLE_MS, or, if the client holds a
+ * stream open for it, with that stream; then its sandboxes are deleted. If the gateway died and
+ * nobody uses the session again, its sandboxes end by their own idle timeout.
  */
 #include "mcp/inside.h"
 
@@ -63,7 +62,7 @@ static void forget(struct session *s)
 	free(s);
 }
 
-/* Clients come and go without a word. One that has nothing to lose gives way to a new one. */
+/* Clients leave without notice. A session without a sandbox is removed for a new one. */
 static int make_room(struct mcp *m, const struct key *key, struct err *err)
 {
 	struct session *spare = NULL;
@@ -106,7 +105,7 @@ static void take_main(struct sandbox *sandbox, void *arg)
 		(void)snprintf(s->sandbox_id, sizeof(s->sandbox_id), "%s", sandbox_id(sandbox));
 }
 
-/* One of an earlier daemon, by its sandbox. */
+/* Finds a session of an earlier daemon by its sandbox. */
 static struct session *take_up(struct mcp *m, const struct key *key, const char *id)
 {
 	struct session *s;

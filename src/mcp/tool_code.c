@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * run_code: what was printed, what was shown, and the error, as a model reads them best: one text,
- * and pictures as pictures. Pictures and other results count against the daemon's bound of held
- * results, as those of the native API do.
+ * run_code: output, results and the error in a form that suits a model: one text, and pictures as
+ * pictures. Results count against the daemon's bound of held results, as in the native API.
  */
 #include "api/frame/body.h"
 #include "mcp/excerpt.h"
@@ -128,7 +127,7 @@ static void put_error(struct excerpt *e, const json_t *error)
 	put_line(e, json_string_value(json_object_get(error, "message")));
 }
 
-/* Results, the error and what ended it, behind what was printed. */
+/* Appends the results, the error and the cause of the end after the output. */
 static void put_rest(struct running *run, const struct code_end *end, struct excerpt *e)
 {
 	const char *type, *text;

@@ -56,7 +56,7 @@ static void put_end(struct buf *text, int code, const char *why)
 	else if (code < 0 && why)
 		r = buf_printf(text, "[%s]\n", why);
 	if (r < 0)
-		abort(); /* the reasons are our own, and short */
+		abort(); /* the reasons are ours and short */
 }
 
 static void finish(struct mcp_call *c)

@@ -56,7 +56,7 @@ static int start(struct mcp_call *c, struct sandbox *s, const struct start *op,
 	return r;
 }
 
-/* The call has ended: < 0 if that was told as an error. */
+/* Ends the call after a failure; < 0 if that was reported as an error. */
 static int ended(struct mcp_call *c, const struct err *err)
 {
 	struct working *w = c->state;
@@ -86,7 +86,7 @@ static void read_on_data(const char *data, size_t len, void *arg)
 	                  MIN(len, buf_room(&w->data))); /* more was not asked for */
 }
 
-/* A picture that models can look at, by its first bytes. */
+/* The type of a picture that models can see, by its first bytes. */
 static const char *picture_type(const struct buf *data)
 {
 	static const struct {

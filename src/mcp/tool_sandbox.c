@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Sandboxes themselves: make, list, fork, snapshot, open a port, close. What is made for a caller
- * that has left meanwhile is deleted again: nobody knows of it.
+ * Tools for sandboxes themselves: make, list, fork, snapshot, open a port, close. If the caller has
+ * left meanwhile, a new sandbox is deleted again, since nobody knows of it.
  */
 #include "api/frame/body.h"
 #include "api/network/ports.h"
@@ -277,7 +277,7 @@ static void on_closed(struct sandbox *s, const struct err *err, void *arg)
 	call_unref(c);
 }
 
-/* Not TOOL_IN_SANDBOX: it is not to be made or woken for this. */
+/* Not TOOL_IN_SANDBOX: a sandbox must not be made or resumed only to be closed. */
 static int run_close(struct mcp_call *c, struct sandbox *s, struct err *err)
 {
 	const char *id = NULL;

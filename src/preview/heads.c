@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Heads are never passed on: they were read by the one strict parser, and are written anew from
- * what it understood, field by field. So there is no message that we and the other side could read
- * differently. What is left out, one way: what belongs to one connection, what says who we are,
- * keys and tokens of ours. The other way: what belongs to one connection, what acts on the whole
- * site (all names below the domain are one site to a browser), and by path all that a browser would
- * keep for our whole address.
+ * Heads are never passed on as they are: the strict parser reads them, and they are written anew,
+ * field by field. So we and the other side cannot understand a message differently. Left out of
+ * requests: fields of one connection, fields that say who we are, our keys and tokens. Left out of
+ * replies: fields of one connection, fields that act on the whole site (all names below the domain
+ * are one site to a browser), and, by path, everything that a browser would keep for our whole
+ * address.
  */
 #include "preview/inside.h"
 
@@ -33,8 +33,8 @@ static const char *const ours_in[] = {
 	NULL};
 static const char *const ours_out[] = {
 	"Server", "Date", "X-Request-Id", "X-Content-Type-Options", "Origin-Agent-Cluster", NULL};
-/* What acts beyond the page's own name, or on how the name is reached: cookies of the whole site
- * would go, sessions be bound, names below be led elsewhere. */
+/* Fields that act beyond the page's own name, or on how the name is reached: they could delete
+ * cookies of the whole site, bind sessions, or redirect names below. */
 static const char *const of_the_site[] = {"Clear-Site-Data",
                                           "Strict-Transport-Security",
                                           "Public-Key-Pins",
@@ -47,7 +47,7 @@ static const char *const of_the_site[] = {"Clear-Site-Data",
                                           "Secure-Session-Registration",
                                           "Sec-Session-Registration",
                                           NULL};
-/* What a browser keeps for an address, or grants to it. */
+/* Fields that a browser keeps for an address, or that grant it something. */
 static const char *const kept_by_browser[] = {"Set-Cookie",
                                               "Service-Worker-Allowed",
                                               "Accept-CH",
@@ -56,8 +56,8 @@ static const char *const kept_by_browser[] = {"Set-Cookie",
                                               "SourceMap",
                                               NULL};
 
-/* Do the first len bytes of both agree, as far as they go? '_' counts as '-': where fields become
- * variables (CGI, WSGI) the two are one name. */
+/* Whether the first len bytes of both agree. '_' counts as '-': in CGI and WSGI variables the two
+ * are the same name. */
 static bool is_named(const char *field, const char *name, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
@@ -98,7 +98,7 @@ static bool is_hop_by_hop(const struct http_head *head, const char *name)
 	return false;
 }
 
-/* A key of this daemon, whoever sends it here by mistake. Others' are the server's business. */
+/* A key of this daemon, which a client sends here by mistake. Other keys are for the server. */
 static bool is_our_key(const struct visit *v, struct http_field f)
 {
 	const char *secret = f.value;
@@ -113,7 +113,7 @@ static bool is_our_key(const struct visit *v, struct http_field f)
 	return strncmp(secret, "clo_", 4) == 0 || keyring_check(v->preview->keyring, secret);
 }
 
-/* A Cookie field without ours; nothing of it where nothing is left. */
+/* Writes a Cookie field without our cookies; nothing if none is left. */
 static int put_cookies(struct buf *out, const char *value)
 {
 	auto_call(buf_done) struct buf left = BUF_INIT(HTTP_HEAD_MAX);
@@ -153,7 +153,8 @@ static int put_framing(const struct http_head *head, struct buf *out)
 	return 0;
 }
 
-/* Development servers answer to their own name only; what the browser asked for is told beside. */
+/* Development servers answer only to their own name, so that is the Host; the browser's goes into
+ * X-Forwarded-Host. */
 static int put_ours(const struct visit *v, struct buf *out)
 {
 	const char *host = http_header(v->req, "Host");
@@ -191,8 +192,8 @@ int heads_request(const struct visit *v, struct buf *out)
 	return r == 0 ? buf_append(out, "\r\n", 2) : r;
 }
 
-/* By name: a cookie for the names beside it, or one that is ours, is not the sandbox's to set. A
- * browser drops blanks around names, and sends "=a=b" back as "a=b". */
+/* By name, a sandbox may not set a cookie for other names, or one with our name. A browser drops
+ * blanks around names, and sends "=a=b" back as "a=b". */
 static bool is_foreign_cookie(const char *value)
 {
 	const char *name = value + strspn(value, " \t=");
@@ -208,8 +209,8 @@ static bool is_foreign_cookie(const char *value)
 	return false;
 }
 
-/* The path of a URL that leads to this very server, as it knows itself or as the browser does; NULL
- * of any other. "//host" is another, too. */
+/* The path of a URL that leads to this same server, by its own name or the browser's; NULL for any
+ * other. "//host" is another server too. */
 static const char *find_own_path(const struct visit *v, const char *url)
 {
 	/* By name the server may have a reason to name the address, such as another scheme. */
@@ -233,7 +234,7 @@ static const char *find_own_path(const struct visit *v, const char *url)
 	return NULL;
 }
 
-/* A path of the server's is one below the prefix to the browser. */
+/* For the browser, the server's paths are below the prefix. */
 static void put_location(const struct visit *v, const char *value)
 {
 	auto_call(buf_done) struct buf text = BUF_INIT(HTTP_HEAD_MAX);
@@ -269,7 +270,7 @@ void heads_reply(const struct visit *v, const struct http_head *head)
 		http_reply_header(v->req, "Connection", "Upgrade");
 		http_reply_header(v->req, "Upgrade", http_head_find(head, "Upgrade"));
 	}
-	/* No page widens its origin to the domain that all have (document.domain). */
+	/* Keeps a page from widening its origin to the common domain (document.domain). */
 	http_reply_header(v->req, "Origin-Agent-Cluster", "?1");
 	if (!v->is_by_path)
 		return;
@@ -277,7 +278,7 @@ void heads_reply(const struct visit *v, const struct http_head *head)
 	                  "sandbox allow-scripts allow-forms allow-modals allow-popups "
 	                  "allow-downloads");
 	http_reply_header(v->req, "Referrer-Policy", "no-referrer");
-	/* Its own scripts are of another origin to it, being of none. */
+	/* The page has no origin, so its own scripts count as foreign without this. */
 	if (!http_head_find(head, "Access-Control-Allow-Origin"))
 		http_reply_header(v->req, "Access-Control-Allow-Origin", "*");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What the files of this directory share. */
+/* Private to the files of this directory. */
 #include "http/parse.h"
 #include "preview/preview.h"
 
@@ -23,15 +23,15 @@ struct visit { /* what is asked of which port; strings live as long as the reque
 
 /*
  * visit.c: reads a request's Host (or NULL) and target into v->id, port, token, prefix and target.
- * 1: it is for a sandbox (port 0: for none that can be); 0: it is not for us. -E2BIG.
+ * 1: it is for a sandbox (port 0: for none that can exist); 0: it is not for us. -E2BIG.
  */
 must_check int visit_read(struct visit *v, const char *host, const char *target);
-/* The next token among the cookies of *rest (NULL: none came), which moves behind it. */
+/* The next token among the cookies in *rest (NULL: no cookies), which moves behind it. */
 bool visit_next_cookie(const char **rest, char ret[ID_SIZE]);
-/* A token, or whatever has its length. */
+/* Reads a token, or any text of its length. */
 must_check int visit_read_token(const char *text, size_t len, char ret[ID_SIZE]);
 
-/* heads.c: messages written anew, without what is not the other side's business. */
+/* heads.c: writes messages anew, without what the other side must not see. */
 must_check int heads_request(const struct visit *v, struct buf *out);
 /* Puts the fields of the server's answer into the reply. */
 void heads_reply(const struct visit *v, const struct http_head *head);

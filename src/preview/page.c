@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a visitor sees of us: JSON for programs, a page for browsers, which tries again by itself.
+/* The daemon's own answers to visitors: JSON for programs, and for browsers a page that reloads by
+ * itself.
  */
 #include "preview/inside.h"
 
@@ -20,13 +21,13 @@ bool page_is_wanted(const struct http_req *req)
 	return accept && strstr(accept, "text/html");
 }
 
-/* Texts are ours: they hold nothing that HTML would read. */
+/* The texts are our own and need no HTML escapes. */
 static void send_page(struct http_req *req, int status, bool tries_again, const char *title,
                       const char *text)
 {
 	auto_call(buf_done) struct buf body = BUF_INIT(PAGE_MAX);
 
-	/* allow-scripts, of which there are none: a page without it does not reload by itself. */
+	/* There are no scripts, but without allow-scripts a page cannot reload by itself. */
 	http_reply_header(req, "Content-Security-Policy",
 	                  "default-src 'none'; style-src 'unsafe-inline'; sandbox allow-scripts");
 	http_reply_header(req, "Cache-Control", "no-store");

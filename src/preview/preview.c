@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * May who asks come in? A visit without a good token is refused in one way, whatever it is for.
+ * Decides whether a visitor may come in. A visit without a valid token is always refused in the
+ * same way, whatever it is for.
  *
- * One that comes to a sandbox at rest which a call would wake wakes it, and is begun anew when that
- * runs. A server that was stopped with it is not there then: its page tries again.
+ * A visit to a paused or stopped sandbox resumes it, if a call would, and starts again when it
+ * runs. If the server inside was stopped with it, the page that the visitor gets reloads until the
+ * server answers.
  *
- * A token that comes in the query is moved at once to where the browser keeps it without showing
- * it: by name into a cookie of that name alone, by path into the path.
+ * A token in the query is moved at once to a less visible place: by name into a cookie of that name
+ * only, by path into the path.
  */
 #include "preview/inside.h"
 
@@ -14,7 +16,7 @@
 #include <strings.h>
 
 #define PATH_START "/p/"
-#define COOKIE_AGE "604800" /* a week; the token's own end comes first, or not */
+#define COOKIE_AGE "604800" /* a week; the token may end before */
 
 static void read_token(struct visit *v)
 {
@@ -25,9 +27,9 @@ static void read_token(struct visit *v)
 }
 
 /*
- * A page of another origin may make the browser send our cookie; then it says where it is from:
- * with Origin, or, of what is loaded without being read (scripts, pictures, frames), with
- * Sec-Fetch-Site. To go there from anywhere is fine.
+ * A page of another origin can make the browser send our cookie. The browser then names the page's
+ * origin in Origin, or in Sec-Fetch-Site for scripts, pictures and frames. Following a link from
+ * anywhere is fine.
  */
 static bool is_foreign(const struct visit *v)
 {
@@ -44,7 +46,7 @@ static bool is_foreign(const struct visit *v)
 	return !dest || strcmp(dest, "document") != 0;
 }
 
-/* A neighbour's script can set cookies for our name, too: the first is not always the one. */
+/* A neighbour's script can set cookies for our name too, so the right one need not be the first. */
 static struct sandbox *find_by_cookie(struct visit *v)
 {
 	const char *rest = http_header(v->req, "Cookie");
@@ -68,7 +70,7 @@ static struct sandbox *find(struct visit *v)
 	return s || v->token[0] || v->is_by_path ? s : find_by_cookie(v);
 }
 
-/* Shows the browser where to go on, with the token put away. */
+/* Redirects the browser to the URL without the token in the query. */
 static int redirect(struct visit *v)
 {
 	auto_call(buf_done) struct buf text = BUF_INIT(PREVIEW_TARGET_MAX + 256);
@@ -97,7 +99,8 @@ static int redirect(struct visit *v)
 	return 0;
 }
 
-/* Relative links need the slash. Programs follow none, and not all follow us: they are let in. */
+/* Relative links need the slash. Programs have no links, and some follow no redirect, so they are
+ * let in. */
 static int add_slash(struct visit *v)
 {
 	auto_call(buf_done) struct buf text = BUF_INIT(PREVIEW_TARGET_MAX + 256);
@@ -158,7 +161,7 @@ static int wake(struct visit *v, struct sandbox *s, struct err *err)
 	return r;
 }
 
-/* As find(), or by another face. 1: it has answered. */
+/* As find(), or lets another product's API decide. 1: that has answered. */
 static int find_or_ask(struct visit *v, struct sandbox **ret)
 {
 	int r = 0;

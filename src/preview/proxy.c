@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One request to a server inside, on a connection of its own: none is ever used twice, so no answer
- * can be taken for another's.
+ * One request to a server inside. Each has its own connection, so no answer can be taken for
+ * another's.
  *
  *	dialling --> head sent, body follows --> head of the answer --> its body --> end
  *	                                                 +--> 101: bytes as they are, both ways
  *
- * Each side is read only while the other takes what came: at most OUT_MAX bytes wait for the server
- * and HTTP_HIGH_WATER for the client. Whatever ends first ends the rest: the request's end
- *(on_done) is the one place where all is given back.
+ * Each side is read only while the other accepts the bytes: at most OUT_MAX bytes wait for the
+ * server and HTTP_HIGH_WATER for the client. Whichever ends first ends the rest; everything is
+ * freed in one place, the request's on_done.
  */
 #include "base/fd.h"
 #include "preview/inside.h"
@@ -51,7 +51,7 @@ static void watch(struct proxy *p)
 	loop_io_set(p->io, events);
 }
 
-/* The server inside gave no answer, or not all of it. */
+/* The server inside gave no answer or an incomplete one. */
 static void fail(struct proxy *p, const struct err *err)
 {
 	if (p->is_over)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which port is meant, and with what token: from Host, target and cookies, as text. Paths behind
- * the port are the sandbox's own business and are passed as they are; only ours in front is read,
- * strictly.
+ * Finds out from Host, target and cookies which port is meant, and with what token. Only our own
+ * prefix of the path is parsed, strictly; the rest belongs to the sandbox and is passed on
+ * unchanged.
  */
 #include "base/parse.h"
 #include "http/cookie.h"
@@ -40,7 +40,7 @@ int visit_read_token(const char *text, size_t len, char ret[ID_SIZE])
 	return 0;
 }
 
-/* "3000-k3v9…", the id without its kind; with it is fine too. */
+/* "3000-k3v9…": the id without its kind, or with it. */
 static int read_label(struct visit *v, const char *label, size_t len)
 {
 	const char *dash = memchr(label, '-', len);
@@ -57,7 +57,8 @@ static int read_label(struct visit *v, const char *label, size_t len)
 	return 0;
 }
 
-/* 1: a name below the domain, 0: another. One that is below it and names no port has port 0. */
+/* Returns 1 for a name below the domain, 0 for another. A name below it that has no port gives port
+ * 0. */
 static int read_host(struct visit *v, const char *host)
 {
 	char name[HTTP_HOST_SIZE];
@@ -79,7 +80,7 @@ static int read_host(struct visit *v, const char *host)
 	return 1;
 }
 
-/* "/p/ID/PORT~TOKEN" and what follows: 1 with *ret_rest, 0 if it is none of ours. */
+/* Parses "/p/ID/PORT~TOKEN". Returns 1 with the rest in *ret_rest, 0 if the path is not ours. */
 static int read_path(struct visit *v, const char *target, const char **ret_rest)
 {
 	const char *id = target + strlen(PATH_START), *port;
@@ -106,7 +107,7 @@ static int read_path(struct visit *v, const char *target, const char **ret_rest)
 	return 1;
 }
 
-/* Copies path and query to v->target, a token in the query left out. */
+/* Copies path and query to v->target, without a token in the query. */
 static int read_target(struct visit *v, const char *rest)
 {
 	size_t path_len = strcspn(rest, "?");

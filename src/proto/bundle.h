@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A bundle: changes to a tree of files as one stream (docs/bundle.md). What a fork brings to its
- * parent goes this way, and a snapshot that is exported is the changes to its template.
+ * A bundle: changes to a tree of files as one stream (docs/bundle.md). A fork's changes go to its
+ * parent in this form, and an exported snapshot is the changes to its template.
  *
  *	"cloche bundle 1\n", then records: u32 length | u8 kind | so many bytes less one
  *
- * The last record has the SHA-256 of all before it. Decoding is strict, and takes hostile bytes: a
- * path is absolute and has neither "." nor ".." nor an empty name in it, a kind of file is one that
- * a sandbox could make itself.
+ * The last record has the SHA-256 of all before it. Decoding is strict, since the bytes are
+ * untrusted: a path is absolute and has no ".", ".." or empty name, and the kind of a file is one
+ * that a sandbox could make itself.
  */
 #include "proto/pack.h"
 
@@ -50,10 +50,10 @@ struct bundle_record {
 };
 
 void bundle_record_done(struct bundle_record *r);
-/* -EINVAL for what bundle_decode() would refuse; -E2BIG: no room, and out is as before. */
+/* -EINVAL if bundle_decode() would refuse it; -E2BIG if there is no room, and out is unchanged. */
 must_check int bundle_encode(const struct bundle_record *r, struct buf *out);
-/* 1 with *ret, whose strings are the caller's, and *ret_used bytes to drop; 0 = more bytes needed;
- * -EPROTO. */
+/* 1 with *ret, whose strings the caller owns, and *ret_used bytes to drop; 0 if more bytes are
+ * needed; -EPROTO. */
 must_check int bundle_decode(const void *data, size_t len, struct bundle_record *ret,
                              size_t *ret_used);
 bool bundle_path_is_good(const char *path);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Everything that can be known of a frame without its meaning is in one table: who sends the type,
+ * One table holds what can be checked without knowing a frame's meaning: who sends the type,
  * whether it belongs to a channel, and how long its payload may be. A header that breaks its row is
- * refused as soon as its 16 bytes are there, before a byte of payload is waited for.
+ * refused as soon as its 16 bytes are there, before any payload.
  */
 #include "proto/frame.h"
 

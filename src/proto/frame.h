@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The frames between daemon and guest agent: api/agent-protocol.md, byte by byte. One byte stream,
- * host asks, agent answers; no guest-initiated requests. Everything that arrives is hostile: the
+ * The frames between daemon and guest agent: api/agent-protocol.md, byte by byte. One byte stream:
+ * the host asks and the agent answers; the guest never sends a request. All input is untrusted: the
  * decoder bounds each length before it allocates, and knows for each type who may send it.
  *
  *	u32 payload length | u8 type | u8 flags (0) | u16 reserved (0) | u32 channel | u32 epoch
@@ -58,7 +58,7 @@ enum frame_type {
 enum frame_stream { STREAM_STDOUT = 1, STREAM_STDERR = 2, STREAM_RECORD = 3 };
 enum frame_scope { SCOPE_PROCESS = 0, SCOPE_GROUP = 1, SCOPE_TREE = 2 };
 
-/* A channel's state as WELCOME tells it. */
+/* A channel's state in WELCOME. */
 enum frame_state { CHANNEL_RUNNING = 1, CHANNEL_EXITED = 2, CHANNEL_CLOSED = 3 };
 
 enum frame_side { FRAME_FROM_HOST, FRAME_FROM_AGENT };
@@ -71,8 +71,8 @@ struct frame {
 	size_t len;
 };
 
-/* Appends a whole frame. -E2BIG when the buf's cap or FRAME_PAYLOAD_MAX is passed; the buf is then
- * as before. */
+/* Appends a whole frame. -E2BIG if that exceeds the buf's cap or FRAME_PAYLOAD_MAX; the buf is then
+ * unchanged. */
 must_check int frame_put(struct buf *out, enum frame_type type, uint32_t channel, uint32_t epoch,
                          const void *payload, size_t len);
 /* The header alone, for a payload of len bytes that the caller appends in pieces. */
@@ -82,9 +82,9 @@ must_check int frame_put_head(struct buf *out, enum frame_type type, uint32_t ch
 must_check int frame_put_output(struct buf *out, uint32_t channel, uint32_t epoch, uint64_t offset,
                                 enum frame_stream stream, const char *data, size_t len);
 /*
- * Looks at the front of in: 1 and *ret when a whole frame is there, 0 when more bytes are needed,
- * -EPROTO when the bytes are no frame that `from` may send. Check the epoch yourself.
- * frame_consume() drops the frame.
+ * Looks at the front of in: 1 and *ret if a whole frame is there, 0 if more bytes are needed,
+ * -EPROTO if it is not a frame that `from` may send. The caller checks the epoch. frame_consume()
+ * drops the frame.
  */
 must_check int frame_get(const struct buf *in, enum frame_side from, struct frame *ret);
 void frame_consume(struct buf *in, const struct frame *f);

@@ -48,7 +48,8 @@ void pack_str(struct pack *p, const char *s)
 	pack_bytes(p, s ? s : "", s ? strlen(s) : 0);
 }
 
-/* The one place that moves forward: len bytes at *data, or NULL and bad for good. */
+/* Takes len bytes, the only way to move forward. NULL if there are fewer; then u is bad for
+ * good. */
 static const unsigned char *take(struct unpack *u, size_t len)
 {
 	const unsigned char *at = u->data;

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * Numbers and byte strings in frames: little endian, no padding, strings as u32 length and bytes.
- * Reading never leaves the payload and errors stick, so that a decoder reads all its fields and
- * asks unpack_end() once.
+ * Reading never goes past the payload and errors stick, so a decoder reads all its fields and calls
+ * unpack_end() once.
  */
 #include "base/buf.h"
 

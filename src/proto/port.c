@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Texts of control records are read key by key from two tables; numbers are all there is to them
- * but for names, hex and addresses. */
+/* Texts of control records are read key by key, by two tables. Values are numbers, except for
+ * names, hex and addresses. */
 #include "proto/port.h"
 
 #include "base/parse.h"
@@ -161,7 +161,7 @@ static bool read_number(const char *text, void *ret)
 	return true;
 }
 
-/* One that is known and wrong is false. */
+/* False for a known key with a wrong value. */
 static bool read_setup(const char *key, const char *value, void *arg)
 {
 	struct port_setup *s = arg;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What goes over a vm's virtio-serial port, which is one stream of bytes for as long as the machine
- * runs, however often its host's daemon is started anew: records, both ways.
+ * The protocol on a vm's virtio-serial port: records, both ways. The port is one stream of bytes as
+ * long as the machine runs, however often the host's daemon restarts.
  *
  *	u32 connection | u32 length | so many bytes
  *
  * Connection 0 is between the host's cloche-vmm and the agent as init: a kind and its payload
- * (enum port_kind). Any other is the agent protocol (frame.h) of one connection to the agent. The
- * host counts them up: the first record of a higher number begins that one and ends the one before;
- * a record without bytes ends its connection. Records of an older one are dropped. Each side writes
- * whole records and takes what it reads for hostile.
+ * (enum port_kind). Any other is one connection to the agent, in the agent protocol (frame.h). The
+ * host numbers connections upwards: the first record with a higher number opens that connection and
+ * ends the one before; a record without bytes ends its connection. Records of older connections are
+ * dropped. Each side writes whole records and does not trust what it reads.
  */
 #include "base/buf.h"
 #include "base/err.h"
@@ -50,8 +50,8 @@ struct port_record {
 	size_t len;
 };
 
-/* Data of any length, in as many records as it needs; none where len is 0. -E2BIG: out is full, and
- * as before. */
+/* Writes data of any length in as many records as needed; none if len is 0. -E2BIG if out is full;
+ * it is then unchanged. */
 must_check int port_put(struct buf *out, uint32_t connection, const void *data, size_t len);
 must_check int port_put_end(struct buf *out, uint32_t connection);
 must_check int port_put_control(struct buf *out, enum port_kind kind, const void *text, size_t len);
@@ -64,7 +64,7 @@ struct port_address { /* an end of the link to the host */
 	bool is_set;
 };
 
-/* What a machine is told before anybody's code runs in it, and after each restore. */
+/* What the host tells a machine before any user code runs in it, and after each restore. */
 struct port_setup {
 	char hostname[65];      /* "": as it was */
 	uint8_t machine_id[16]; /* has_machine_id */
@@ -79,8 +79,8 @@ struct port_setup {
 	struct port_address ip4, gateway4, ip6, gateway6; /* of the one network card */
 };
 
-/* Lines of `key=value`, in any order. Unknown keys are passed over, so that either side may be the
- * newer one. */
+/* Lines of `key=value`, in any order. Unknown keys are ignored, so either side may be the newer
+ * one. */
 must_check int port_setup_print(const struct port_setup *s, struct buf *out);
 must_check int port_setup_parse(const char *text, size_t len, struct port_setup *ret,
                                 struct err *err);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * How an agent lets go of the host, so that it can be saved with all that it runs, and how it gets
- * hold of one again: the same host after the saving, or another after a restore.
+ * How an agent disconnects from the host, so that it can be saved with all its processes, and how
+ * it connects again: to the same host after the save, or to another after a restore.
  *
  *	broker --> QUIESCE token            a frame, the only one of its connection
  *	       <-- the end of the connection: nothing of the host's is open any more, neither in
@@ -10,8 +10,8 @@
  *	broker --> struct quiet_renewal     a datagram to QUIET_NAME, with the fds below
  *	       <-- "1" on the second of them, once the first is served
  *
- * The agent binds QUIET_NAME before anything else runs and keeps it: nobody inside can stand there
- * in its place. Who sends to it shows by the token that it is the one who asked for quiet.
+ * The agent binds QUIET_NAME before anything else runs and keeps it, so nobody inside can take that
+ * name. The token in a datagram proves that its sender is the one who asked for quiet.
  */
 #include <stdint.h>
 

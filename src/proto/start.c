@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Encoders and decoders, field by field in the order of api/agent-protocol.md. What a decoder would
- * refuse is refused by its encoder too, so that a caller's mistake is an error on its own side and
- * not a closed connection.
+ * Encoders and decoders, field by field in the order of api/agent-protocol.md. An encoder refuses
+ * what its decoder would refuse, so that a caller's mistake is an error on its own side and not a
+ * closed connection.
  */
 #include "proto/start.h"
 
@@ -156,7 +156,8 @@ int start_encode(const struct start *s, struct buf *out)
 	return p.error;
 }
 
-/* Each word is charged to *left with its NUL, so that neither count nor bytes can run away. */
+/* Each word with its NUL is subtracted from *left, which bounds both their number and their
+ * bytes. */
 static char **unpack_words(struct unpack *u, size_t *left, size_t *ret_n)
 {
 	size_t n = unpack_u32(u);

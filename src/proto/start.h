@@ -3,7 +3,7 @@
 /*
  * What can be started on a channel, and how it ended: the payloads of FRAME_START and FRAME_EXIT,
  * and the records that file operations send on STREAM_RECORD. Encoded and decoded here for both
- * ends; decoders take hostile bytes.
+ * ends; decoders do not trust their input.
  */
 #include "proto/pack.h"
 
@@ -119,8 +119,8 @@ struct start {
 
 bool start_is_program(enum start_kind kind); /* it runs words: all but a file operation */
 void start_done(struct start *s);            /* frees what it holds */
-/* -EINVAL for what start_decode() would refuse, -E2BIG past START_BYTES_MAX or the buf's cap: the
- * buf is then as before. NULL strings count as "". */
+/* -EINVAL if start_decode() would refuse it, -E2BIG past START_BYTES_MAX or the buf's cap; the buf
+ * is then unchanged. NULL strings count as "". */
 must_check int start_encode(const struct start *s, struct buf *out);
 /* Strict. On success the caller owns what *ret holds. */
 must_check int start_decode(const void *data, size_t len, struct start *ret);
@@ -202,5 +202,6 @@ struct record {
 void record_done(struct record *r);
 must_check int record_encode(const struct record *r,
                              struct buf *out); /* u32 length, then the record */
-/* 1 with *ret owned by the caller and *ret_used bytes to drop, 0 = more bytes needed, -EPROTO. */
+/* 1 with *ret, which the caller owns, and *ret_used bytes to drop; 0 if more bytes are needed;
+ * -EPROTO. */
 must_check int record_decode(const void *data, size_t len, struct record *ret, size_t *ret_used);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What the broker asks of a running cloche-vmm: one message over RUN/sandboxes/ID/vmm.sock
- * (SOCK_SEQPACKET), with a descriptor where the ask has one, and one message back. The connection
- * stays until the broker ends it; what lasts no longer than the ask's purpose is undone then, also
- * by the end of a broker that was killed.
+ * Requests of the broker to a running cloche-vmm: one message over RUN/sandboxes/ID/vmm.sock
+ * (SOCK_SEQPACKET), some with a descriptor, and one message back. The broker closes the connection.
+ * That also undoes what an ask holds temporarily, such as a stopped machine; so a killed broker
+ * undoes it too.
  */
 #include "base/err.h"
 #include "proto/port.h"
@@ -12,9 +12,9 @@
 #include <assert.h>
 
 enum vmm_ask_kind {
-	/* Let it stand still, its disk whole, until the connection ends. With a descriptor, open
-	 * for writing alone: and write the state of its devices there, among which a network card
-	 * is not: it is out meanwhile. */
+	/* Stop the machine, with a consistent disk, until the connection ends. With a descriptor,
+	 * open for writing only: also write the state of its devices there. The network card is
+	 * unplugged meanwhile. */
 	VMM_ASK_SAVE = 1,
 	VMM_ASK_PLUG = 16, /* the network card: its tap comes along, unless the machine has it */
 	VMM_ASK_PULL,      /* and out again */
@@ -42,7 +42,7 @@ struct vmm_answer {
 	struct err err;          /* code ERR_NONE: it is done */
 	struct port_usage usage; /* USAGE */
 };
-/* A cloche-vmm of an older cloche answers a newer broker: both have to have these sizes, and codes
- * of errors keep their numbers: new ones go to the end. */
+/* An older cloche-vmm may answer a newer broker, so these sizes must never change, and error codes
+ * keep their numbers: new ones go to the end. */
 static_assert(sizeof(struct vmm_ask) == 8, "an older cloche-vmm is asked by another size");
 static_assert(sizeof(struct vmm_answer) == 816, "an older cloche-vmm answers by another size");

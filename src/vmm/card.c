@@ -192,7 +192,7 @@ void card_on_ready(struct card *c)
 	finish(c, NULL);
 }
 
-/* It is plugged in all the same: the next ask finds it so. */
+/* The card stays plugged in, and the next ask finds it there. */
 void card_on_failed(struct card *c, const char *text, size_t len)
 {
 	struct err err;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The machine's network card, which is plugged in while it runs and pulled out again: QEMU is told
- * by its control protocol, the guest by a SETUP with its addresses.
+ * The machine's network card. It is plugged in and unplugged while the machine runs: QEMU is told
+ * by its control protocol, and the guest by a SETUP with its addresses.
  *
  *	out --plug--> plugging --READY--> in --pull--> pulling --> out
  *	                  ^----put back---- aside <-- leaving <--set aside--+
  *
- * One that a guest does not let go of stays in `pulling`; its tap leads nowhere then. Set aside, it
- * is out for as long as the machine is saved, whose state must not have it: a copy begins with
- * none. Its tap stays with QEMU meanwhile, and what is connected through it goes on after.
+ * If a guest does not release its card, it stays in `pulling`, and its tap leads nowhere. While the
+ * machine is saved the card is set aside, because the saved state must not have it: a copy starts
+ * without one. QEMU keeps the tap meanwhile, and connections through it go on afterwards.
  */
 #include "vmm/line.h"
 #include "vmm/qmp.h"
@@ -36,10 +36,10 @@ struct card {
 
 void card_init(struct card *c, struct qmp *qmp, struct line *line,
                void (*done)(const struct err *err, void *arg), void *arg);
-/* done() is called from there or later. tap_fd is closed here; -1 where the machine has it. */
+/* Calls done(), now or later. tap_fd is closed here; -1 if the machine has it already. */
 void card_plug(struct card *c, int tap_fd, bool has_ip6);
 void card_pull(struct card *c);
-/* aside() is called from there or later, with the arg of done(): there is none in the machine. */
+/* Calls aside(), now or later, with the arg of done(), when the machine has no card. */
 void card_set_aside(struct card *c, void (*aside)(const struct err *err, void *arg));
 void card_put_back(struct card *c); /* if it was; aside() is not called any more */
 void card_forget(struct card *c);   /* whoever asked has gone: done() is not called */

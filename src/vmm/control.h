@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Where the broker asks something of this cloche-vmm (asks.h): one connection at a time, one ask on
- * it. Who connects meanwhile waits.
+ * The socket for the broker's asks (asks.h): one connection at a time, one ask on each. Further
+ * connections wait.
  */
 #include "loop/loop.h"
 #include "vmm/asks.h"
 
 struct control_ops {
-	/* fd came with it and is the callee's, -1: none. To be followed by control_answer(), now or
+	/* fd came with the ask, -1 for none; the callee owns it, and calls control_answer(), now or
 	 * later. */
 	void (*on_ask)(const struct vmm_ask *ask, int fd, void *arg);
 	void (*on_over)(uint32_t kind, void *arg); /* whoever asked has hung up */

@@ -30,7 +30,7 @@ static void hang_up(struct line *l)
 	buf_done(&l->to_fd);
 }
 
-/* false: it cannot be written to any more. */
+/* False if it cannot be written to any more. */
 static bool flush(int fd, struct buf *out)
 {
 	while (out->len > 0) {
@@ -46,7 +46,7 @@ static bool flush(int fd, struct buf *out)
 	return true;
 }
 
-/* 1: there may be more; 0: not now; < 0: it has ended. */
+/* Returns 1 if there may be more, 0 if not now, < 0 if it has ended. */
 static int read_connection(struct line *l)
 {
 	static char bytes[READ_SIZE];
@@ -86,7 +86,8 @@ static void on_accept(struct loop *loop, uint32_t events, void *arg)
 	(void)events;
 	if (fd < 0)
 		return;
-	/* A start that was promised to somebody may be in the last bytes of the old one. */
+	/* The last bytes of the old connection may hold a start that was already acknowledged to a
+	 * client. */
 	for (int i = 0; i < LAST_READS && l->fd >= 0 && read_connection(l) > 0; i++)
 		continue;
 	hang_up(l);
@@ -111,7 +112,7 @@ static void on_record(struct line *l, const struct port_record *r)
 		abort(); /* the cap has room for a read beyond the low mark */
 }
 
-/* Whatever fails here, QEMU's end follows and tells. */
+/* A failure here needs no handling: QEMU ends too, and that is reported. */
 static void on_port(struct loop *loop, uint32_t events, void *arg)
 {
 	struct line *l = arg;
@@ -180,7 +181,7 @@ int line_open(struct line *l, struct loop *loop, int port_fd, const struct line_
 	int r;
 
 	*l = (struct line){.ops = ops, .arg = arg, .loop = loop, .port_fd = port_fd, .fd = -1};
-	/* Higher than any that the guest has seen, also before it was copied. */
+	/* Higher than any number that the guest has seen, also before it was copied. */
 	l->number = (uint32_t)(clock_wall_us() / SECOND_US);
 	buf_init(&l->from_port, 2 * (PORT_HEAD_SIZE + PORT_DATA_MAX));
 	buf_init(&l->to_port, TO_PORT_MAX);

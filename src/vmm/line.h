@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The line between whoever connects and the agent in the guest: connections to a listening socket
- * on one side, records (proto/port.h) on the guest's virtio-serial port on the other. One
- * connection at a time; a new one replaces the old, whose last bytes still go to the guest.
+ * The line between the daemon and the agent in the guest: connections to a listening socket on one
+ * side, records (proto/port.h) on the guest's virtio-serial port on the other. One connection at a
+ * time; a new one replaces the old, whose last bytes still go to the guest.
  *
- * Both sides wait for each other: who does not read is not written to, and what is held is bounded.
+ * There is back-pressure both ways: one side is read only while the other accepts bytes, so the
+ * buffers are bounded.
  */
 #include "loop/loop.h"
 #include "proto/port.h"
@@ -29,8 +30,8 @@ struct line {
 
 must_check int line_open(struct line *l, struct loop *loop, int port_fd, const struct line_ops *ops,
                          void *arg, struct err *err);
-/* From here on connections are taken. */
+/* Connections are accepted from here on. */
 must_check int line_listen(struct line *l, int listen_fd, struct err *err);
-/* Held: nothing more of the connection goes to the guest, and none is taken. */
+/* While held, nothing more of the connection goes to the guest, and no new one is accepted. */
 void line_hold(struct line *l, bool on);
 must_check int line_send_control(struct line *l, enum port_kind kind, const char *text, size_t len);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloche-vmm: the first process of a vm's confinement, and QEMU's parent. It starts QEMU, tells the
- * guest who it is (SETUP), carries connections to the agent in it (line.h), and when all is over
- *its exit code says how that came about (orders.h). It lives as long as the machine, so whatever
- *becomes of gateway and broker, the stream of bytes into the guest never breaks.
+ * cloche-vmm: the first process of a vm's confinement, and QEMU's parent. It starts QEMU,
+ * configures the guest (SETUP), carries connections to the agent in it (line.h), and at the end its
+ * exit code says how the machine ended (orders.h). It lives as long as the machine, so the stream
+ * of bytes into the guest never breaks, whatever happens to gateway and broker.
  *
- * It stands in QEMU's own confinement and has no more rights than it. QEMU and the guest are
- *hostile: records are parsed within bounds, and what QEMU prints is searched for a few words, never
- *parsed. All that lies can bring about is a wrong word on how this machine ended.
+ * It runs in the same confinement as QEMU and has no more rights. QEMU and the guest are not
+ * trusted: records are parsed within bounds, and QEMU's output is only searched for a few words. If
+ * they lie, the worst result is a wrong report of how this machine ended.
  *
  *	starting --HERE--> told --READY--> serving --> QEMU ends
  *	loading --RESUME----^ (a copy of a machine that was saved)
@@ -36,7 +36,7 @@
 #define TAIL_SIZE 8192
 #define PANIC     "Kernel panic"
 
-/* The last bytes of what somebody prints. */
+/* The last bytes of an output. */
 struct tail {
 	struct vmm *vmm;
 	int fd;
@@ -62,7 +62,7 @@ struct vmm {
 	bool is_reset; /* so QEMU said */
 };
 
-/* The line that says why, or the last one, for a person. */
+/* The line that gives the reason, or the last one, for a person. */
 static const char *last_line(struct tail *t)
 {
 	char *end = t->text + t->len, *start = strstr(t->text, PANIC);
@@ -89,7 +89,7 @@ _Noreturn static void fail_boot(struct vmm *v, const char *what, enum vmm_exit c
 	const char *said = v->words.len > 0 ? last_line(&v->words) : last_line(&v->console);
 	struct err err;
 
-	/* ENODEV is the word to try it without KVM. */
+	/* ENODEV tells the engine to try again without KVM. */
 	(void)err_set(&err, ERR_INTERNAL, code == VMM_EXIT_KVM ? ENODEV : 0, "%s%s%.200s", what,
 	              *said ? ": " : "", said);
 	fail(v, &err, code);
@@ -110,7 +110,7 @@ static void tail_add(struct tail *t, const char *bytes, size_t n)
 	t->text[t->len] = '\0';
 }
 
-/* What QEMU prints when KVM gives a guest up: the first on x86_64, the second on all others. */
+/* What QEMU prints when KVM gives up on a guest: the first on x86_64, the second elsewhere. */
 static bool is_of_kvm(const char *words)
 {
 	return strstr(words, "KVM internal error") || strstr(words, "error: kvm run failed");
@@ -128,7 +128,7 @@ static void on_tail(struct loop *loop, uint32_t events, void *arg)
 		tail_add(t, bytes, (size_t)n);
 	else if (n == 0 || (errno != EAGAIN && errno != EINTR))
 		loop_io_removep(&t->io);
-	/* It stands still then, for somebody with a debugger: here nobody comes. */
+	/* QEMU then stops and waits for a debugger, so we end it. */
 	if (t == &t->vmm->words && is_of_kvm(t->text))
 		fail_boot(t->vmm, "this host's KVM cannot run the guest", VMM_EXIT_KVM);
 }
@@ -156,7 +156,7 @@ static void on_qemu_end(struct loop *loop, int wait_status, void *arg)
 {
 	struct vmm *v = arg;
 
-	/* What it said last is still in the sockets. */
+	/* Its last output is still in the sockets. */
 	for (int i = 0; i < 64 && (v->console.io || v->qmp.io || v->words.io); i++) {
 		if (v->console.io)
 			on_tail(loop, 0, &v->console);
@@ -225,7 +225,7 @@ static void on_card_aside(const struct err *err, void *arg)
 		save_on_quiesced(&v->save);
 }
 
-/* Nothing of its programs runs: they do not see the card go. */
+/* The guest's programs are frozen now, so they do not see the card go. */
 static void on_quiesced(struct vmm *v)
 {
 	if (save_has_devices(&v->save))
@@ -273,7 +273,7 @@ static void on_event(const char *line, void *arg)
 	if (strstr(line, "\"guest-reset\""))
 		v->is_reset = true;
 	card_on_event(&v->card, line);
-	/* A copy is whole and runs. */
+	/* A copy is completely loaded and runs. */
 	if (v->orders.is_copy && !v->is_told && strstr(line, "\"RESUME\""))
 		set_up(v);
 }
@@ -376,7 +376,7 @@ int main(void)
 	int r;
 
 	log_init("vmm", LOG_WARN);
-	(void)prctl(PR_SET_NAME, "cloche-vmm"); /* started by its fd, it would be called by that */
+	(void)prctl(PR_SET_NAME, "cloche-vmm"); /* exec by fd would leave it named after the fd */
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
 	    close_range(VMM_FD_ORDERS, ~0U, CLOSE_RANGE_CLOEXEC) < 0 ||
 	    signal(SIGPIPE, SIG_IGN) == SIG_ERR ||

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What cloche-vmm is started with, by the engine's child that execs it: fds at fixed numbers, no
- * arguments, no environment. The engine makes all of it; nothing here comes from a guest.
+ * What the engine's child gives to cloche-vmm when it execs it: fds with fixed numbers, no
+ * arguments, no environment. All of it comes from the engine, nothing from a guest.
  */
 #include <stdint.h>
 
@@ -33,7 +33,7 @@ struct vmm_orders {
 	uint32_t pids, open_files; /* of execs in the guest */
 };
 
-/* How it ends, for whoever reaps it. */
+/* Its exit codes. */
 enum vmm_exit {
 	VMM_EXIT_OFF = 0, /* the guest has switched itself off */
 	VMM_EXIT_OWN =

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The machine is as small as a kernel of a distribution will boot on: PCI, a serial console, virtio
- * for all the rest, and no device that the guest was not given on purpose. Disks are known to it by
- * their serial numbers. -no-reboot turns every way in which a guest can restart (panic, triple
- * fault, reboot) into the end of this process.
+ * The machine is as small as a distribution's kernel can boot on: PCI, a serial console, virtio for
+ * all the rest, and no default devices. The guest knows disks by their serial numbers. -no-reboot
+ * turns every way in which a guest can restart (panic, triple fault, reboot) into the end of this
+ * process.
  *
- * -sandbox is QEMU's own filter, over the one that is already loaded. QMP and the other sockets are
- * fds; disks come as fd sets, memory, kernel and initrd, which QEMU opens by name, by
- * /proc/self/fd.
+ * -sandbox is QEMU's own seccomp filter, on top of the one that is already loaded. QMP and the
+ * other sockets are fds, and disks are fd sets. Memory, kernel and initrd, which QEMU opens by
+ * name, are given as /proc/self/fd.
  *
- * Memory of a machine that boots is a file in memory, which becomes as large as what it uses. That
- * of a copy is mapped privately over one that nobody can write to: copies share what they leave as
- * it is. The stream that a copy's devices are read from (save.c) has no preamble and no epilogue,
- * which is what the two settings of migration are for.
+ * The memory of a machine that boots is a memfd, which grows with use. The memory of a copy is a
+ * private mapping of a sealed one, so copies share pages that they do not change. The stream with a
+ * copy's devices (save.c) has no preamble and no epilogue; that is what the two migration settings
+ * are for.
  */
 #include "vmm/qemu.h"
 
@@ -36,25 +36,25 @@
 #define PROGRAM "/usr/bin/qemu-system-x86_64"
 #define MACHINE "q35,usb=off,vmport=off,smbus=off,sata=off,hpet=off"
 #define CONSOLE "ttyS0"
-/* Without what only costs where it is emulated: a fifth level of page tables, and copies by one
- * instruction, which is done byte by byte. */
+/* Without features that are slow in emulation: a fifth level of page tables, and string copies by
+ * one instruction, which are emulated byte by byte. */
 #define CPU "max,-la57,-erms"
 #elif defined(__aarch64__)
 #define PROGRAM "/usr/bin/qemu-system-aarch64"
 #define MACHINE "virt,gic-version=max"
 #define CONSOLE "ttyAMA0"
-/* Signed pointers by their real cipher take most of the time that there is. */
+/* Pointer authentication with the real cipher would take most of the CPU time. */
 #define CPU     "max,pauth=off"
 #else
 #error "which machine is this?"
 #endif
 
-/* Of translated code: the default is a quarter of RAM, or a gigabyte. */
+/* The cache of translated code: the default is a quarter of RAM, or a gigabyte. */
 #define TCG "tcg,tb-size=64"
 #define APPEND                                                                                     \
 	"console=" CONSOLE " quiet loglevel=3 panic=-1 random.trust_cpu=on cryptomgr.notests "     \
 	"audit=0 lsm=landlock,lockdown,yama nowatchdog psi=0"
-/* Nothing is speculated there. */
+/* There is no speculation in emulation, so no mitigations are needed. */
 #define EMULATED  " mitigations=off tsc=reliable no_timer_check"
 #define SANDBOX   "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
 #define WORDS_MAX 128
@@ -178,7 +178,7 @@ static void compose(struct words *w, const struct vmm_orders *o, const struct fa
 	add_option(w, "-device", "virtio-serial-pci,max_ports=2");
 	add_socket(w, "port", far->port_fd);
 	add_option(w, "-device", "virtserialport,chardev=port,name=" PORT_NAME);
-	/* For a card, which is plugged in when there is a door. */
+	/* For a network card, which is plugged in when there is a door. */
 	add_option(w, "-device", "pcie-root-port,id=" CARD_BUS ",chassis=1");
 	add_option(w, "-object", "rng-builtin,id=rng");
 	add_option(w, "-device", "virtio-rng-pci,rng=rng");
@@ -193,7 +193,7 @@ static void compose(struct words *w, const struct vmm_orders *o, const struct fa
 	}
 }
 
-/* Only what QEMU is told of goes on. The rest closes with the exec. */
+/* QEMU inherits only the fds that it is told of; the rest close with the exec. */
 static bool keep_fds(const struct vmm_orders *o, const struct far_ends *far)
 {
 	const int kept[] = {VMM_FD_RAM,      VMM_FD_KERNEL,   VMM_FD_INITRD,
@@ -209,7 +209,7 @@ static bool keep_fds(const struct vmm_orders *o, const struct far_ends *far)
 	return dup2(far->words_fd, STDOUT_FILENO) >= 0 && dup2(far->words_fd, STDERR_FILENO) >= 0;
 }
 
-/* Where the sandbox's limits are, before a byte of the guest runs. */
+/* Joins the cgroups with the sandbox's limits before the guest runs. */
 static bool join_groups(uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
@@ -248,7 +248,7 @@ int qemu_start(const struct vmm_orders *orders, struct qemu *ret, struct err *er
 	struct qemu q = {.pid = -1};
 	int r = make_pair(&q.port_fd, &far.port_fd, err);
 
-	/* What is open on failure goes with this process, which has nothing else to do. */
+	/* On failure this process exits, and that closes what is open. */
 	if (r == 0)
 		r = make_pair(&q.console_fd, &far.console_fd, err);
 	if (r == 0)

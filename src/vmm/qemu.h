@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * One QEMU: its command line, its start, and the sockets that it is spoken to by. What it may reach
- * is what it was given: no file is opened by name but /dev/kvm, its libraries and firmware.
+ * One QEMU: its command line, its start, and its sockets. It can reach only what it was given: the
+ * only files that it opens by name are /dev/kvm, its libraries and firmware.
  */
 #include "base/err.h"
 #include "vmm/orders.h"
@@ -18,6 +18,6 @@ struct qemu {
 	int words_fd; /* what QEMU itself prints */
 };
 
-/* fds are the caller's, non-blocking. The disks' and the kernel's are closed here: QEMU alone has
- * them from now on. */
+/* The caller owns the fds in *ret, which are non-blocking. The fds of the disks and the kernel are
+ * closed here: only QEMU has them from now on. */
 must_check int qemu_start(const struct vmm_orders *orders, struct qemu *ret, struct err *err);

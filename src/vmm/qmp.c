@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The next command is sent when the one before has its reply: a descriptor that comes with a
- * command would else take the place of one that QEMU has not fetched yet.
+ * A command is sent only after the reply to the one before: else its descriptor could replace one
+ * that QEMU has not fetched yet.
  */
 #include "vmm/qmp.h"
 
@@ -17,7 +17,7 @@ static bool begins(const char *line, const char *with)
 	return strncmp(line, with, strlen(with)) == 0;
 }
 
-/* What QEMU says of a command that it refuses: text in quotes. */
+/* Reads QEMU's error message for a refused command: text in quotes. */
 static void read_error(const char *line, struct err *err)
 {
 	static const char key[] = "\"desc\": \"";
@@ -140,6 +140,6 @@ int qmp_open(struct qmp *q, struct loop *loop, int fd,
 	r = loop_io_add(loop, fd, EPOLLIN, on_io, q, &q->io);
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot watch QEMU");
-	/* Without this word it does nothing, and says nothing of how the guest ends. */
+	/* Without this command QEMU accepts no others and sends no events. */
 	return qmp_send(q, -1, NULL, NULL, err, "{\"execute\":\"qmp_capabilities\"}");
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * QEMU's control protocol: commands one after the other, each with its reply, and what QEMU tells
- * of itself in between. Of a reply it is known whether it is an error, and what QEMU says then; no
- * more is read from it. QEMU may be hostile: its lines are bounded, and cut where they are longer.
+ * QEMU's control protocol (QMP): commands one after the other, each with its reply, and events in
+ * between. Of a reply only the error is read, if it is one. QEMU is not trusted: longer lines are
+ * cut.
  */
 #include "loop/loop.h"
 
 #define QMP_QUEUE_MAX 16
 #define QMP_TEXT_MAX  512
 
-/* err is NULL when it was done. Not called any more once QEMU is gone. */
+/* err is NULL on success. Not called once QEMU is gone. */
 typedef void (*qmp_fn)(const struct err *err, void *arg);
 
 struct qmp_command {
@@ -32,10 +32,10 @@ struct qmp {
 	size_t first, n;
 };
 
-/* on_event gets each line that is no reply. fd is the caller's. */
+/* on_event gets each line that is not a reply. The caller owns fd. */
 must_check int qmp_open(struct qmp *q, struct loop *loop, int fd,
                         void (*on_event)(const char *line, void *arg), void *arg, struct err *err);
 void qmp_read(struct qmp *q); /* what is there; also once QEMU has ended */
-/* fd is sent along and closed here, -1: none. fn may be NULL: an error is then passed over. */
+/* fd is sent along and closed here; -1 for none. fn may be NULL: an error is then ignored. */
 must_check int qmp_send(struct qmp *q, int fd, qmp_fn fn, void *arg, struct err *err,
                         const char *fmt, ...) printf_like(6, 7);

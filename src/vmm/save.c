@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * xen-save-devices-state writes what a migration does, without RAM: that is read from outside, by
- * the broker, while nothing changes it. An fd set is how QEMU is given a file that it could not
- * open by name.
+ * xen-save-devices-state writes the same as a migration, but without RAM: the broker reads RAM from
+ * outside while nothing changes it. QEMU gets the file as an fd set, since it cannot open it by
+ * name.
  */
 #include "vmm/save.h"
 
@@ -30,7 +30,7 @@ static void on_late(struct loop *loop, void *arg)
 	save_fail(s, &err);
 }
 
-/* Hung up already: it goes on, in the order of the commands. */
+/* The asker may have hung up already; the commands still run in order. */
 static void on_still(const struct err *err, void *arg)
 {
 	struct save *s = arg;

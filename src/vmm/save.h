@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The machine stands still so that its disk, and with a descriptor its devices too, can be saved:
+ * Stops the machine so that its disk, and with a descriptor also its devices, can be saved:
  *
  *	idle --QUIESCE--> quieting --stop--> stopping --> still --> idle
  *	          the guest writes out,        devices are
  *	          its programs are frozen      written
  *
- * It is told to go on when whoever asked hangs up, however far it came. What it was sent or has
- * sent by then is whole: the line to it (line.h) is held before, and begins nothing meanwhile.
+ * The machine goes on when the asker hangs up, at any stage. The line to it (line.h) is held before
+ * the save, so no message is cut in half.
  */
 #include "vmm/control.h"
 #include "vmm/line.h"

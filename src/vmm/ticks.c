@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * An emulated x86 guest reads this host's own counter of ticks, and learns its frequency at boot by
- * holding it against another timer. On a busy host it stands still between two looks, and believes
- * in a counter many times slower than the real one: its clock then runs that much too fast for as
- * long as it lives, and so do those of all copies. Here the same is done with looks that were not
- * interrupted, and the guest is told.
+ * An emulated x86 guest reads the host's time stamp counter, and measures its frequency at boot
+ * against another timer. On a busy host it may be interrupted between two readings, and measures a
+ * frequency that is far too low: its clock then runs too fast for its whole life, and so do those
+ * of all its copies. So we measure here, with readings that were not interrupted, and tell the
+ * guest.
  */
 #include "vmm/ticks.h"
 
@@ -19,7 +19,7 @@ struct look {
 	uint64_t ticks, ns;
 };
 
-/* The quickest of some: between its two readings there was nobody else. */
+/* The fastest of several pairs of readings: it was not interrupted. */
 static struct look look_at_both(void)
 {
 	uint64_t least = UINT64_MAX;

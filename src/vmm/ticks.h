@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* How fast the counter runs that an emulated guest tells time by, in kHz; 0 where it is told by the
- * machine itself. Takes some milliseconds. */
+/* The frequency of the counter that an emulated guest uses as its clock, in kHz; 0 if the machine
+ * reports it itself. Takes some milliseconds. */
 #include <stdint.h>
 
 uint64_t ticks_khz(void);
