@@ -408,9 +408,52 @@ def test_a_syntax_error_points_at_its_place(kernel):
     ]
 
 
-@pytest.mark.parametrize("code", ["!ls", "x = 1\n%pip install numpy", "  %%time\n1"])
-def test_notebook_magics_are_told_from_python(kernel, code):
-    assert "bash context" in kernel.run(code.strip(" ")).error["message"]
+@pytest.mark.parametrize(
+    "code, stdout, text",
+    [
+        ("!echo hi", "hi\n", None),
+        ("x = 1\n!echo {x + 1} $x $HOME/{x} ${NOT}x {no", "2 1 /root/1 x {no\n", None),
+        ("!echo a \\\n  b\n1", "a b\n", "1"),
+        ("names = !printf 'a\\nb\\n'\nnames", "", "['a', 'b']"),
+        ("if True:\n    !echo inside\n    %cd /\n", "inside\n/\n", None),
+        ("!echo it's | cat", "", None),
+        ("%matplotlib inline\n%load_ext autoreload\n2", "", "2"),
+        ("%cd /usr\n%pwd", "/usr\n", "'/usr'"),
+        ("%env A=5\nimport os; os.environ['A']", "env: A=5\n", "'5'"),
+        ("%%bash\necho $((6*7))\ncat <<'X'\n%cd\nX", "42\n%cd\n", None),
+        ("\n  %%sh\necho hi", "hi\n", None),
+        ("%%writefile /dev/null\na\nb", "Writing /dev/null\n", None),
+        ("%%capture out\nprint(1)\n", "", None),
+        ("    x = 3\n    if x:\n        y = 4\n    x + y", "", "7"),
+        ("text = '''\n!echo no\n%cd /\n'''\n!echo yes\ntext", "yes\n", "'\\n!echo no\\n%cd /\\n'"),
+        ("(7\n% 4)", "", "3"),
+    ],
+)
+def test_what_notebooks_have_beside_python_works(kernel, code, stdout, text):
+    kernel.run("import os; os.environ['HOME'] = '/root'")
+    reply = kernel.run(code)
+    assert (reply.error, reply.stdout.decode(), reply.text) == (None, stdout, text)
+
+
+def test_a_magic_that_runs_code_runs_it_in_the_cell(kernel):
+    reply = kernel.run("%time x = 41 + 1\nx")
+    assert reply.text == "42" and b"Wall time: " in reply.stdout
+    assert kernel.run("%%time\ny = x\ny").text == "42"
+    assert b"per loop" in kernel.run("%timeit -n 2 -r 2 x + y").stdout
+    reply = kernel.run("%%time\nz = 1\n1 / 0")
+    assert reply.error["name"] == "ZeroDivisionError" and '  File "<cell 4>", line 3, in <module>' in reply.error["traceback"]
+
+
+def test_what_is_wrong_in_such_a_cell_is_told(kernel):
+    error = kernel.run("%no_such_thing 1").error
+    assert error["name"] == "NameError" and "%no_such_thing is not known here; there are " in error["message"]
+    assert "%%rust" in kernel.run("%%rust\nfn").error["message"]
+    assert kernel.run("%%bash\nexit 3").error["name"] == "CalledProcessError"
+    reply = kernel.run("!exit 4\n_exit_code")
+    assert (reply.error, reply.text) == (None, "4")
+    error = kernel.run("!true\nx = = 1").error
+    assert (error["name"], error["traceback"][0]) == ("SyntaxError", '  File "<cell 5>", line 2')
+    assert kernel.run("%cd /no/such").error["name"] == "FileNotFoundError"
 
 
 def test_an_exception_that_cannot_tell_itself_is_still_an_error(kernel):

@@ -130,26 +130,6 @@ TEST(what_is_no_form_is_refused)
 	}
 }
 
-TEST(a_cell_loses_its_indentation_and_its_commands_are_the_shells)
-{
-	static const char *const rows[][2] = {
-		{"x = 1", "x = 1"},
-		{"\n    if x:\n        y\n  z", "\nif x:\n    y\n  z"},
-		{"a\n  b", "a\n  b"},
-		{"!ls \"a\"",
-	         "(__import__('sys').stdout.flush(), __import__('os').system(\"ls \\\"a\\\"\"), "
-	         "None)[2]"},
-		{"!= 3", "!= 3"},
-		{"", ""},
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		auto_free char *code = cell_to_python(rows[i][0]);
-
-		CHECK_STR(code, rows[i][1]);
-	}
-}
-
 TEST(what_is_outside_ascii_is_escaped)
 {
 	auto_call(buf_done) struct buf out = BUF_INIT(100);

@@ -7,6 +7,7 @@ Standard library only, Python 3.11 up.
     driver    the life of the process: prepare, serve calls, end
     framing   messages on the host's socket
     runner    compiles a cell, runs it, finds its value
+    magics    `!command` and `%magic`, as notebooks have them
     aio       the event loop behind top-level await
     streams   standard output and error, whatever the code did to them
     bundle    a value as text and MIME bundle

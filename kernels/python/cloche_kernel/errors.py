@@ -17,7 +17,6 @@ LINES_MAX = 1000
 SOURCES_MAX = 64 << 20
 
 _DRIVER_FILES = os.path.dirname(__file__) + os.sep
-_MAGIC_HINT = "; `!command` and `%magic` lines are IPython's: use subprocess.run() or a bash context"
 
 
 class Sources:
@@ -99,9 +98,3 @@ def _user_frames(stack: traceback.StackSummary) -> list[traceback.FrameSummary]:
 
 def _cut(text: str) -> str:
     return text if len(text) <= MESSAGE_MAX else f"{text[:MESSAGE_MAX]}… [cut: {len(text)} characters in all]"
-
-
-def add_magic_hint(error: SyntaxError) -> None:
-    """Tells one who wrote for a notebook why a `!` or `%` line is no Python."""
-    if error.text and error.text.lstrip()[:1] in ("!", "%") and error.msg:
-        error.msg += _MAGIC_HINT

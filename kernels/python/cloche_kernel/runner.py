@@ -9,7 +9,7 @@ import builtins
 import sys
 import types
 
-from .errors import Sources, add_magic_hint
+from .errors import Sources
 
 _CO_COROUTINE = 0x80  # of inspect, which is slow to load
 _FUTURES = 0
@@ -37,7 +37,13 @@ class Runner:
     def run(self, source: str, count: int) -> object:
         """The value of the last expression; None where there is none or a semicolon hides it. It is `_` for the cells after
         it, as in an interactive Python."""
-        body, last = self._compile(source, self._sources.remember(count, source))
+        name = self._sources.remember(count, source)
+        if source.lstrip()[:2] == "%%":
+            return self._notebook(name).run_cell(source, lambda part: self._run(part, name))
+        return self._run(source, name)
+
+    def _run(self, source: str, name: str) -> object:
+        body, last = self._compile(source, name)
         if body is not None:
             self._execute(body)
         value = None if last is None else self._execute(last)
@@ -46,22 +52,35 @@ class Runner:
         return value
 
     def _compile(self, source: str, name: str) -> tuple[types.CodeType | None, types.CodeType | None]:
-        try:
-            tree = compile(source, name, "exec", self._flags | ast.PyCF_ONLY_AST, True)
-            statements = tree.body
-            expression = None
-            if statements and type(statements[-1]) is ast.Expr and not _is_hidden(source, statements[-1]):
-                expression = statements.pop().value
-            body = last = None
-            if statements:
-                body = compile(tree, name, "exec", self._flags, True)
-                self._flags |= body.co_flags & _FUTURES
-            if expression is not None:
-                last = compile(ast.Expression(expression), name, "eval", self._flags, True)
-            return body, last
-        except SyntaxError as error:
-            add_magic_hint(error)
-            raise
+        tree, source = self._parse(source, name)
+        statements = tree.body
+        expression = None
+        if statements and type(statements[-1]) is ast.Expr and not _is_hidden(source, statements[-1]):
+            expression = statements.pop().value
+        body = last = None
+        if statements:
+            body = compile(tree, name, "exec", self._flags, True)
+            self._flags |= body.co_flags & _FUTURES
+        if expression is not None:
+            last = compile(ast.Expression(expression), name, "eval", self._flags, True)
+        return body, last
+
+    def _parse(self, source: str, name: str) -> tuple[ast.Module, str]:
+        """The tree, and the source that it is of: what notebooks have beside Python is translated."""
+        while True:
+            try:
+                return compile(source, name, "exec", self._flags | ast.PyCF_ONLY_AST, True), source
+            except SyntaxError as error:
+                again = self._notebook(name).translate(source, error)
+                if again is None:
+                    raise
+                source = again
+
+    def _notebook(self, name: str) -> types.ModuleType:
+        from . import magics  # few need it
+
+        magics.install(lambda part: self._run(part, name))
+        return magics
 
     def _execute(self, code: types.CodeType) -> object:
         value = eval(code, self._namespace)

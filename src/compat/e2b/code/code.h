@@ -11,10 +11,6 @@
 const char *code_language(const char *name);
 int code_no_context(const char *id, struct err *err); /* the words that clients know */
 
-/* cell.c: a notebook's cell as plain Python: without the indentation that its first line has, and
- * with lines that begin with '!' as commands of the shell. The caller's. */
-char *cell_to_python(const char *code);
-
 /* ascii.c: JSON text with everything outside ASCII escaped: clients decode piece by piece, and a
  * character that is cut would be lost. */
 must_check int ascii_escape(const char *json, size_t len, struct buf *out);

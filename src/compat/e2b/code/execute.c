@@ -344,7 +344,6 @@ int code_execute(struct http_req *req, struct err *err)
 	struct code_spec spec = {.ends_with_caller = true};
 	const char *language = "python";
 	const json_t *env = NULL;
-	auto_free char *cell = NULL;
 	struct sandbox *s;
 	int r = envd_find_execute(req, &s, err);
 
@@ -362,7 +361,5 @@ int code_execute(struct http_req *req, struct err *err)
 		r = choose(s, &spec, &language, err);
 	if (r != 0)
 		return r;
-	if (strcmp(language, "python") == 0)
-		spec.code = cell = cell_to_python(spec.code);
 	return run(req, s, &spec, language, env, err);
 }
