@@ -52,6 +52,11 @@ static int find_template(struct build *b, struct err *err)
 	struct build *other;
 	int r;
 
+	/* One that is being built anew is waited for: what is there is about to be replaced. */
+	other = b->phase == PHASE_WAITING ? NULL
+	                                  : builds_find_unfinished(b->owner, b->project_id, name);
+	if (other && !is_circle(b, other))
+		return 1;
 	/* Else a client's own image would be run in a jail by a recipe of ours. */
 	if (found && fleet_forbids(b->owner->config.fleet, ENGINE_BASE) &&
 	    !template_is_shared(found))

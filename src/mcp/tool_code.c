@@ -115,16 +115,19 @@ static void put_line(struct excerpt *e, const char *text)
 static void put_error(struct excerpt *e, const json_t *error)
 {
 	const json_t *lines = json_object_get(error, "traceback"), *line;
+	const char *hint = json_string_value(json_object_get(error, "hint"));
 	size_t i;
 
 	json_array_foreach(lines, i, line)
 	{
 		put_line(e, json_string_value(line));
 	}
-	if (json_array_size(lines) > 0)
-		return;
-	put_line(e, json_string_value(json_object_get(error, "name")));
-	put_line(e, json_string_value(json_object_get(error, "message")));
+	if (json_array_size(lines) == 0) {
+		put_line(e, json_string_value(json_object_get(error, "name")));
+		put_line(e, json_string_value(json_object_get(error, "message")));
+	}
+	if (hint)
+		put_line(e, hint);
 }
 
 /* Appends the results, the error and the cause of the end after the output. */

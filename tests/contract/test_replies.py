@@ -35,7 +35,7 @@ def create_sandbox(api, box):
     body = {
         "name": f"c-{uuid.uuid4().hex[:8]}", "template": "host", "tags": {"a": "b"}, "env": {"A": "1"}, "timeout_ms": 60000,
         "limits": {"vcpus": 0.5, "memory_mib": 64, "disk_mib": 64, "inodes": 5000, "pids": 32, "open_files": 128, "output_mib": 2, "execs": 10},
-        "engine": "auto", "min_grade": "process", "ports": [3000],
+        "engine": "auto", "min_grade": "process", "ports": [3000], "language": "bash",
     }
     assert not mistakes(OPERATIONS["create_sandbox"].body_types["application/json"]["schema"], body)
     status, made = api("create_sandbox", body=body)

@@ -21,6 +21,7 @@ CREATE = {
     "timeout_ms": [*NOT_COUNT, 0],
     "engine": [*NOT_TEXT, "", "qemu", "JAIL"],
     "min_grade": [*NOT_TEXT, "", "strong"],
+    "language": [*NOT_TEXT, "", "cobol", "Python"],
     "limits": NOT_OBJECT,
     "limits.vcpus": [*NOT_NUMBER, 0, -1, 0.001, 1e308, BIG, 100_000],
     "limits.memory_mib": [*NOT_COUNT, 0, 1, 2**63],

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 
 import pytest
 from cloche import Client, ClocheError
@@ -283,6 +284,19 @@ def test_T07_many_builds_of_one_project_let_others_start(api, builder):
     nothing_runs(builder)
 
 
+def test_what_starts_from_a_template_that_is_being_built_anew_waits_for_it(api, mirror):
+    api.build_template(recipe("under", run=["echo 1 >/etc/under"]))
+    wait = f"until /usr/lib/apt/apt-helper download-file http://mirror.test:{PORT}/under /tmp/go; do :; done"
+    anew = api.start_build(recipe("under", run=["echo now", wait, "echo 2 >/etc/under"]))
+    for event in api.build_events(anew["id"]):
+        if event.get("text") == "now\n":
+            break
+    over = api.start_build('name = "over"\nfrom = "under"\nchecks = ["cat /etc/under"]')
+    (mirror.root / "under").write_text("go")
+    *events, last = api.build_events(over["id"])
+    assert last["build"]["state"] == "ready" and [e["text"] for e in events if e["type"] == "log"][-1] == "2\n"
+
+
 def test_a_build_is_its_projects_alone(api, builder):
     build = api.build_template(HELLO)
     project = api.create_project("elsewhere")
@@ -371,3 +385,67 @@ def test_the_daemon_builds_by_itself_what_it_is_told_and_is_missing(internet, mi
 def test_a_recipe_that_does_not_come_with_cloche_is_refused_at_the_start():
     with pytest.raises(RuntimeError, match="templates.build: no recipe 'basic' comes with cloche"):
         Daemon("--templates-build", "basic").start()
+
+
+NODE = '#!/bin/sh\n[ "$1" = --version ] && echo v24.1.0 || echo "node has $2"\n'
+VERCEL = "/vercel/api/v3/sandboxes"
+
+
+@pytest.fixture(scope="module")
+def with_node(mirror):
+    mirror.add("node-of-a-test", {"/usr/bin/node": NODE})
+    mirror.publish()
+
+
+@pytest.fixture
+def tongues(internet, with_node, tmp_path_factory):
+    """A daemon whose default template has no JavaScript, and an archive that has."""
+    sources = tmp_path_factory.mktemp("tongues") / "apt.list"
+    sources.write_text(f"deb [trusted=yes] http://mirror.test:{PORT} {SUITE} main\n")
+    options = ("--templates-sources", str(sources), "--pool-max", "0", "--default-template", "plain")
+    with running(internet.daemon(*options)) as daemon, Client(f"unix:{daemon.socket}", daemon.key) as client:
+        client.build_template(recipe("plain"), shared=True)
+        yield daemon, client
+
+
+def test_a_language_finds_a_template_that_has_it(tongues, mirror):
+    daemon, client = tongues
+    with pytest.raises(ClocheError, match="language: no template here has javascript") as refused:
+        client.create(language="javascript")
+    assert "cloche template build --shared universal" in refused.value.hint and "cloche template builds" in refused.value.hint
+    with pytest.raises(ClocheError, match="must be one of python"):
+        client.create(language="cobol")
+    status, error = call(daemon, "POST", VERCEL, {"persistent": False})
+    assert status == 404 and "cloche template build --shared universal" in json.dumps(error)
+
+    wait = f"until /usr/lib/apt/apt-helper download-file http://mirror.test:{PORT}/tongues /tmp/go; do :; done"
+    build = client.start_build(recipe("universal", packages=["node-of-a-test"], run=["echo now", wait]), shared=True)
+    for event in client.build_events(build["id"]):
+        if event.get("text") == "now\n":
+            break
+    with Cli(daemon).start("run", "-l", "javascript", "-c", "6*7", stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as waiting:
+        assert "waiting for the template 'universal', which is being built" in waiting.stderr.readline()
+        (mirror.root / "tongues").write_text("go")
+        assert (waiting.stdout.read(), waiting.wait()) == ("node has 6*7\n", 0)
+
+    for language, template in (("javascript", "universal"), ("typescript", "universal"), ("bash", "plain"), (None, "plain")):
+        with client.create(language=language) as sandbox:
+            assert sandbox.info.template == template
+    with client.create(language="javascript", template="plain") as sandbox:
+        assert sandbox.info.template == "plain"
+    assert client.template("node24")["name"] == client.template("code-interpreter-v1")["name"] == "universal"
+
+
+def test_a_runtime_of_another_number_is_never_given(tongues):
+    daemon, client = tongues
+    client.build_template(recipe("universal", packages=["node-of-a-test"]), shared=True)
+    for body in ({"runtime": "node24"}, {}):
+        status, made = call(daemon, "POST", VERCEL if not body else VERCEL.replace("v3", "v2"), {"persistent": False, **body})
+        assert status == 200, made
+        (sandbox,) = client.list()
+        assert sandbox.info.template == "universal"
+        sandbox.delete()
+    for body in ({"runtime": "node22"}, {"image": "vercel/sandbox/node:26"}):
+        status, error = call(daemon, "POST", VERCEL.replace("v3", "v2"), {"persistent": False, **body})
+        assert status == 404 and f"cloche template build --shared node{json.dumps(body)[-4:-2]}" in json.dumps(error)
+    assert not list(client.list())

@@ -12,6 +12,7 @@ import time
 
 import pytest
 from cloche import Client, errors
+from harness.cli import Cli
 from harness.daemon import PATIENCE, Daemon, wait_for
 from harness.running import running
 
@@ -373,6 +374,29 @@ def test_node_keeps_its_state(sandbox, language, code):
     r = sandbox.run_code("console.log('hi'); a + 2", language)
     assert (r.stdout, r.text) == ("hi\n", "42")
     assert sandbox.run_code("throw new TypeError('no')", language).error.name == "TypeError"
+
+
+def test_a_module_that_is_missing_is_told_with_what_to_do_and_the_codes_own_words_stay(sandbox, daemon):
+    r = sandbox.run_code("import no_such_module")
+    assert r.error.traceback[-1] == "ModuleNotFoundError: No module named 'no_such_module'"
+    assert "--package no_such_module" in r.error.hint
+    assert sandbox.run_code("1 / 0").error.hint is None
+    cli = Cli(daemon)
+    lacking = """raise ModuleNotFoundError("No module named 'sklearn'")"""
+    _, _, told = cli("code", sandbox.id, lacking)
+    assert told.splitlines()[-2:] == ["ModuleNotFoundError: No module named 'sklearn'", f"cloche: {sandbox.run_code(lacking).error.hint}"]
+    assert "scikit-learn" in told and "--template universal" in told
+    status, _, told = cli("exec", sandbox.id, "python3", "-c", "import no_such_module")
+    assert status == 1 and told.splitlines()[-2:] == ["ModuleNotFoundError: No module named 'no_such_module'", f"cloche: {r.error.hint}"]
+
+
+def test_a_program_that_is_missing_is_told_with_what_to_do(sandbox, daemon):
+    with pytest.raises(errors.ClocheError, match="no such program 'no-such-program'") as refused:
+        sandbox.run(["no-such-program"])
+    assert "--package apt:" in refused.value.hint
+    status, _, told = Cli(daemon)("exec", sandbox.id, "bash", "-c", "no-such-program")
+    assert status == 127 and told.splitlines()[-1].startswith("cloche: the sandbox has no program 'no-such-program': ")
+    assert Cli(daemon)("exec", sandbox.id, "bash", "-c", "no-such-program; true")[2].count("cloche:") == 0
 
 
 def test_a_language_whose_program_is_missing_is_unsupported(make_sandbox):

@@ -141,6 +141,7 @@ def volume_places(volumes: Optional[Mapping[str, Any]]) -> Optional[List[Json]]:
 def create_body(
     name: Optional[str] = None,
     template: Optional[str] = None,
+    language: Optional[str] = None,
     tags: Optional[Mapping[str, str]] = None,
     env: Optional[Mapping[str, str]] = None,
     limits: Optional[Mapping[str, Any]] = None,
@@ -179,6 +180,7 @@ def create_body(
         "get_or_create": get_or_create,
         "name": name,
         "template": template,
+        "language": language,
         "tags": tags,
         "env": env,
         "limits": limits,

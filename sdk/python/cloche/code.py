@@ -18,13 +18,15 @@ class CodeError:
     name: str
     message: str
     traceback: List[str]
+    hint: Optional[str] = None
+    """Of a module that the sandbox lacks: what to do."""
 
     def __str__(self) -> str:
         return "\n".join(self.traceback) or f"{self.name}: {self.message}"
 
     @classmethod
     def from_json(cls, j: Mapping[str, Any]) -> "CodeError":
-        return cls(j["name"], j["message"], list(j["traceback"]))
+        return cls(j["name"], j["message"], list(j["traceback"]), j.get("hint"))
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,8 @@ export interface CodeError {
   name: string;
   message: string;
   traceback: string[];
+  /** Of a module that the sandbox lacks: what to do. */
+  hint?: string;
 }
 
 /** As a terminal shows it: the traceback, where there is one. */

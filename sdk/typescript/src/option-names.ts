@@ -15,6 +15,7 @@ const LIMITS: Names<Limits> = { vcpus: 1, memory_mib: 1, disk_mib: 1, inodes: 1,
 const FIELDS: Names<SandboxFields & OtherSpellings> = {
   name: 1,
   template: 1,
+  language: 1,
   packages: 1,
   volumes: 1,
   tags: 1,

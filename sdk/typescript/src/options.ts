@@ -37,6 +37,8 @@ export interface SandboxFields {
   /** Installed in it, once per set: "pip:pandas", "npm:zod@3", "apt:jq", or bare names of the template's language. */
   packages?: readonly string[];
   /** Files that outlive it, by the path where it has them: {"/data": "name"}. */
+  /** That it is to have: without a template, one that has it is taken. */
+  language?: "python" | "javascript" | "typescript" | "bash";
   volumes?: Record<string, string | { volume: string; read_only?: boolean }>;
   tags?: Record<string, string>;
   env?: Record<string, string>;
@@ -136,6 +138,7 @@ export function createBody(options: SandboxFields): Json {
   return {
     name: options.name,
     template: options.template,
+    language: options.language,
     packages: options.packages,
     volumes: volumePlaces(options.volumes),
     tags: options.tags,

@@ -5,6 +5,7 @@
 #include "base/units.h"
 #include "build/recipe/package.h"
 #include "proto/start.h"
+#include "sandbox/code/language.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -275,10 +276,12 @@ static int read_ports(const json_t *numbers, struct port_numbers *ret, struct er
 int body_read_create(const json_t *body, struct sandbox_spec *ret, bool *ret_get,
                      struct port_numbers *ret_ports, struct err *err)
 {
+	const struct language *language;
 	struct sandbox_fields f;
 	json_t *ports = NULL;
 	/* clang-format off */
 	const struct json_field own[] = {
+		{"language",        JSON_FIELD_STRING, &ret->language},
 		{"timeout_ms",      JSON_FIELD_U64,    &ret->timeout_ms, .min = 1, .max = TIMEOUT_MS_MAX},
 		{"idle_timeout_ms", JSON_FIELD_U64,    &ret->idle_timeout_ms, .max = TIMEOUT_MS_MAX},
 		{"on_timeout",      JSON_FIELD_STRING, &ret->on_timeout},
@@ -306,6 +309,8 @@ int body_read_create(const json_t *body, struct sandbox_spec *ret, bool *ret_get
 	if (*ret_get && !ret->name)
 		return err_field(err, "name", "is required with get_or_create");
 	r = ports ? read_ports(ports, ret_ports, err) : 0;
+	if (r == 0 && ret->language)
+		r = language_check(ret->language, "language", &language, err);
 	if (r < 0)
 		return r;
 	return sandbox_fields_check(&f, ret, err);

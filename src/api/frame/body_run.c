@@ -135,6 +135,7 @@ static int read_run(const json_t *body, struct run_body *b, struct err *err)
 		r = read_files(files, b, err);
 	if (r == 0)
 		r = check_kind(b, err);
+	b->sandbox.language = b->code.code ? b->code.language : NULL;
 	spec->has_stdin = b->exec.closes_stdin = b->exec.input;
 	b->code.cwd = spec->cwd;
 	b->code.user = spec->user;

@@ -184,10 +184,12 @@ static int run_repl(struct command *c, struct cancel *cancel, const char *sandbo
 
 static int run_in_fresh(struct command *c, struct cancel *cancel, struct err *err)
 {
-	const struct repl_opts *opts = c->arg;
+	struct repl_opts *opts = c->arg;
 	auto_free char *id = NULL;
-	int r = fresh_create(c->remote, &opts->sandbox, &id, err);
+	int r;
 
+	opts->sandbox.language = opts->language ? language_full_name(opts->language) : NULL;
+	r = fresh_create(c->remote, &opts->sandbox, &id, err);
 	if (r < 0)
 		return r;
 	r = run_repl(c, cancel, id, err);

@@ -2,8 +2,12 @@
 #include "cli/session/fresh.h"
 
 #include "cli/frame/command.h"
+#include "cli/session/build_follow.h"
 #include "cli/session/packages.h"
 #include "cli/term/text.h"
+
+#include <stdio.h>
+#include <string.h>
 
 int fresh_private_daemon(struct interrupt *interrupt, struct private_daemon **ret_daemon,
                          struct remote **ret_remote, struct err *err)
@@ -27,17 +31,68 @@ int fresh_open(struct command *c, bool is_standalone, bool is_kept, struct inter
 	return fresh_private_daemon(interrupt, ret_daemon, &c->remote, err);
 }
 
+/* One that has all languages and comes with cloche may be on its way here: then its build is waited
+ * for. 1: there is none. */
+static int await_template(struct remote *remote, struct err *err)
+{
+	static const char *const names[] = {"universal", "node"};
+	auto_free char *path = remote_path("builds");
+	auto_json json_t *reply = NULL;
+	struct build_follow f = {.remote = remote, .is_quiet = true};
+	const json_t *one;
+	size_t i;
+	int r = remote_call(remote, "GET", path, NULL, &reply, err);
+
+	if (r < 0)
+		return r;
+	for (size_t n = 0; n < ARRAY_SIZE(names); n++)
+		json_array_foreach(json_object_get(reply, "builds"), i, one)
+		{
+			if (!build_is_going(one) ||
+			    strcmp(command_text(one, "name"), names[n]) != 0)
+				continue;
+			(void)fprintf(stderr,
+			              "cloche: waiting for the template '%s', which is being "
+			              "built\n",
+			              names[n]);
+			r = build_follow_to_end(&f, command_text(one, "id"), err);
+			if (r == 0)
+				r = build_follow_error(f.build, err);
+			json_decref(f.build);
+			return r;
+		}
+	return 1;
+}
+
+static int create(struct remote *remote, const json_t *spec, json_t **ret, struct err *err)
+{
+	auto_free char *path = remote_path("sandboxes");
+	int r = remote_call(remote, "POST", path, spec, ret, err);
+	struct err why;
+
+	if (r == 0 || err->code != ERR_UNSUPPORTED || !json_object_get(spec, "language"))
+		return r;
+	switch (await_template(remote, &why)) {
+	case 0:
+		return remote_call(remote, "POST", path, spec, ret, err);
+	case 1:
+		return r;
+	default:
+		*err = why;
+		return r;
+	}
+}
+
 int fresh_create(struct remote *remote, const struct sandbox_opts *opts, char **ret_id,
                  struct err *err)
 {
-	auto_free char *path = remote_path("sandboxes");
 	auto_json json_t *spec = NULL, *sandbox = NULL;
 	int r = sandbox_opts_to_json(opts, 0, &spec, err);
 
 	if (r == 0)
 		r = packages_prepare(remote, spec, err);
 	if (r == 0)
-		r = remote_call(remote, "POST", path, spec, &sandbox, err);
+		r = create(remote, spec, &sandbox, err);
 	if (r == 0)
 		*ret_id = xstrdup(command_text(sandbox, "id"));
 	return r;

@@ -8,6 +8,7 @@
  */
 #include "cli/session/session.h"
 
+#include "base/text/missing.h"
 #include "cli/frame/command.h"
 #include "cli/frame/commands.h"
 #include "cli/remote/events.h"
@@ -127,6 +128,15 @@ static void explain(const json_t *exec)
 		(void)fprintf(stderr, "cloche: the sandbox ended under the command (%s)\n", cause);
 }
 
+/* Below what the program has printed, which stays as it is. */
+static void tell_missing(const struct output *output)
+{
+	char hint[MISSING_HINT_SIZE];
+
+	if (missing_hint_in(output->last, output->last_len, hint))
+		(void)fprintf(stderr, "cloche: %s\n", hint);
+}
+
 int session_status(const json_t *exec)
 {
 	const json_t *code = json_object_get(exec, "exit_code");
@@ -170,6 +180,8 @@ static int finish(const struct session *s, const struct events *e, const struct 
 		output_print_result(output, e->exec);
 	else
 		explain(e->exec);
+	if (!s->json && session_status(e->exec) != 0)
+		tell_missing(output);
 	return session_status(e->exec);
 }
 

@@ -83,7 +83,7 @@ static int show_value(struct show *s, const json_t *event, struct err *err)
 static int show_error(struct show *s, const json_t *error, struct err *err)
 {
 	const json_t *traceback = json_object_get(error, "traceback");
-	auto_free char *summary = NULL;
+	auto_free char *summary = NULL, *hint = NULL;
 	const json_t *line;
 	size_t i;
 	int r = 0;
@@ -95,10 +95,16 @@ static int show_error(struct show *s, const json_t *error, struct err *err)
 			r = print_lines(STDERR_FILENO, json_string_value(line),
 			                json_string_length(line), err);
 	}
-	if (json_array_size(traceback) > 0)
-		return r;
-	summary = xasprintf("%s: %s", command_text(error, "name"), command_text(error, "message"));
-	return print_lines(STDERR_FILENO, summary, strlen(summary), err);
+	if (json_array_size(traceback) == 0) {
+		summary = xasprintf("%s: %s", command_text(error, "name"),
+		                    command_text(error, "message"));
+		r = print_lines(STDERR_FILENO, summary, strlen(summary), err);
+	}
+	if (r == 0 && json_is_string(json_object_get(error, "hint"))) {
+		hint = xasprintf("cloche: %s", command_text(error, "hint"));
+		r = print_lines(STDERR_FILENO, hint, strlen(hint), err);
+	}
+	return r;
 }
 
 int show_event(struct show *s, const json_t *event, const char *line, size_t len, struct err *err)

@@ -210,6 +210,8 @@ int sandbox_opts_to_json(const struct sandbox_opts *s, uint64_t timeout_ms, json
 	(void)json_object_set_new(body, "limits", limits_to_json(&s->limits));
 	put_text(body, "name", s->name);
 	put_text(body, "template", s->template);
+	if (!s->template && !s->snapshot)
+		put_text(body, "language", s->language);
 	put_text(body, "snapshot", s->snapshot);
 	put_text(body, "engine", s->engine);
 	put_text(body, "min_grade", s->min_grade);

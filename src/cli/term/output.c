@@ -21,6 +21,15 @@ void output_done(struct output *o)
 	buf_done(&o->kept[1]);
 }
 
+static void remember(struct output *o, const char *data, size_t len)
+{
+	const size_t n = MIN(len, sizeof(o->last)), keep = MIN(o->last_len, sizeof(o->last) - n);
+
+	memmove(o->last, o->last + o->last_len - keep, keep);
+	memcpy(o->last + keep, data + len - n, n);
+	o->last_len = keep + n;
+}
+
 /* which: 0 = stdout, 1 = stderr */
 static int put(struct output *o, size_t which, const char *data, size_t len, struct err *err)
 {
@@ -32,6 +41,8 @@ static int put(struct output *o, size_t which, const char *data, size_t len, str
 		r = buf_append(&o->kept[which], data, MIN(len, room));
 	} else {
 		r = fd_write_all(which == 0 ? STDOUT_FILENO : STDERR_FILENO, data, len);
+		if (which == 1)
+			remember(o, data, len);
 		if (len > 0)
 			o->is_mid_line = data[len - 1] != '\n';
 	}

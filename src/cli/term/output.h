@@ -13,11 +13,14 @@ enum output_mode {
 };
 
 #define OUTPUT_GATHER_MAX (16 * 1024 * 1024)
+#define OUTPUT_LAST_SIZE  1024
 
 struct output {
 	enum output_mode mode;
 	struct buf kept[2]; /* stdout, stderr */
 	bool is_cut[2];
+	char last[OUTPUT_LAST_SIZE]; /* of what went to stderr as it was */
+	size_t last_len;
 	bool is_mid_line; /* what was written last did not end its line */
 };
 

@@ -57,6 +57,53 @@ const struct template *find_image(const struct fleet *fleet, const char *project
 	return t || !name_image(image, name) ? t : template_find(fleet, project_id, name);
 }
 
+/* Nobody knows what is in one whose maker did not say. */
+static bool may_have(const struct template *t, const char *language)
+{
+	const json_t *languages = t ? json_object_get(template_manifest(t), "languages") : NULL;
+
+	return !languages || json_object_get(languages, language);
+}
+
+/* "node:22" and "python3.13" as they are told to clients. */
+static int refuse_runtime(const char *name, struct err *err)
+{
+	const char *slash = strrchr(name, '/');
+	const char *word = slash ? slash + 1 : name;
+	const char *recipe = strstr(word, "22")       ? "node22"
+	                     : strstr(word, "26")     ? "node26"
+	                     : strstr(word, "python") ? "python"
+	                                              : "universal";
+
+	return err_set(err, ERR_NOT_FOUND, 0,
+	               "this host has no template for '%.64s': `cloche template build --shared %s` "
+	               "makes it, `cloche template builds` tells whether it is on its way",
+	               word, recipe);
+}
+
+/* A number of Node is kept, or refused; all else may be what the daemon gives to those who name
+ * nothing, if that can be what is meant. */
+int find_base(const struct fleet *fleet, const char *project_id, const char *image,
+              const char *runtime, const struct template **ret, struct err *err)
+{
+	const struct template *fallback = template_default(fleet);
+	const char *name = image ? image : runtime ? runtime : "universal";
+	const bool is_python = strstr(name, "python") != NULL;
+	const bool is_given = image || runtime;
+
+	*ret = NULL;
+	if (is_given || !may_have(fallback, "javascript"))
+		*ret = find_image(fleet, project_id, name);
+	if (*ret)
+		return 0;
+	if ((strstr(name, "node") && !strstr(name, "24") &&
+	     strcspn(name, "0123456789") < strlen(name)) ||
+	    !may_have(fallback, is_python ? "python" : "javascript"))
+		return refuse_runtime(name, err);
+	*ret = fallback;
+	return 0;
+}
+
 int find_vercel_sandbox(struct http_req *req, struct vercel_sandbox **ret, struct err *err)
 {
 	const char *name = http_param(req, "name");

@@ -132,9 +132,11 @@ static int check_image(const struct http_req *req, const struct vercel_sandbox_c
                        struct err *err)
 {
 	const struct api *api = http_app_arg(req);
+	const struct template *t;
 
-	if (!c->image || strncmp(c->image, "vercel/sandbox/", strlen("vercel/sandbox/")) == 0 ||
-	    find_image(api->fleet, caller_project(req), c->image))
+	if (!c->image || strncmp(c->image, "vercel/sandbox/", strlen("vercel/sandbox/")) == 0)
+		return find_base(api->fleet, caller_project(req), c->image, c->runtime, &t, err);
+	if (find_image(api->fleet, caller_project(req), c->image))
 		return 0;
 	return err_set(err, ERR_NOT_FOUND, 0,
 	               "no image '%.255s', and no registry is asked: `docker save IMAGE | cloche "
@@ -166,7 +168,7 @@ int vercel_create_sandbox(struct http_req *req, struct err *err)
 
 	vercel_sandbox_config_default(&config);
 	r = body_read_vercel_sandbox(http_json(req), BODY_CREATE, &config, &body, err);
-	if (r == 0)
+	if (r == 0 && !body.snapshot_id)
 		r = check_image(req, &config, err);
 	if (r == 0)
 		r = find_source(req, body.snapshot_id, snapshot);

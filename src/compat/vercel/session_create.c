@@ -40,11 +40,12 @@ static void on_set_up(const struct err *err, void *arg)
 
 static const struct template *template_of(const struct vercel_sandbox *box)
 {
-	const struct fleet *fleet = box->vercel->api->fleet;
-	const char *name = box->config.image ? box->config.image : box->config.runtime;
-	const struct template *t = name ? find_image(fleet, box->project_id, name) : NULL;
+	const struct template *t = NULL;
+	struct err ignored; /* it was found when the sandbox was asked for */
 
-	return t ? t : template_default(fleet);
+	(void)!find_base(box->vercel->api->fleet, box->project_id, box->config.image,
+	                 box->config.runtime, &t, &ignored);
+	return t;
 }
 
 const char *vercel_sandbox_user(const struct vercel_sandbox *box)
@@ -149,7 +150,10 @@ static int ask_for_sandbox(struct vercel_sandbox *box, struct session_creation *
 	auto_json json_t *env = make_env(box), *policy = NULL, *volumes = make_volumes(box);
 	auto_json json_t *notes = json_pack("{s:s}", VERCEL_NOTE, box->id);
 	auto_json json_t *tags = json_pack("{s:s}", "vercel/name", box->name);
-	const struct template *t = template_of(box);
+	const struct template *t = NULL;
+	int r = creation->source[0] ? 0
+	                            : find_base(box->vercel->api->fleet, box->project_id,
+	                                        box->config.image, box->config.runtime, &t, err);
 	struct sandbox_spec spec = {.key_id = box->key_id[0] ? box->key_id : NULL,
 	                            .template = t ? template_id(t) : NULL,
 	                            .env = env,
@@ -161,8 +165,9 @@ static int ask_for_sandbox(struct vercel_sandbox *box, struct session_creation *
 	                            .timeout_ms = box->config.timeout_ms,
 	                            .on_timeout = "stop",
 	                            .is_persistent = box->config.is_persistent};
-	int r = policy_to_native(box->config.policy, &policy, err);
 
+	if (r == 0)
+		r = policy_to_native(box->config.policy, &policy, err);
 	if (r < 0)
 		return r;
 	spec.network = policy;

@@ -35,6 +35,10 @@ const char *space_of(const struct http_req *req); /* Vercel's project, or "" */
  * its latest; NULL: none. */
 const struct template *find_image(const struct fleet *fleet, const char *project_id,
                                   const char *image);
+/* What a sandbox of that image or runtime (NULL: not said) starts from; *ret is NULL for the host's
+ * own files. Refused, with what to do: there is none that has what they name. */
+must_check int find_base(const struct fleet *fleet, const char *project_id, const char *image,
+                         const char *runtime, const struct template **ret, struct err *err);
 
 /* error.c */
 void vercel_refuse(struct http_req *req, int status, const char *code, const char *message);

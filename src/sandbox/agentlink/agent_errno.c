@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sandbox/agentlink/agent_errno.h"
 
+#include "base/text/missing.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -48,5 +50,7 @@ int guest_error(int errnum, const char *message, struct err *err)
 	(void)err_set(err, code, 0, "%s%s", code == ERR_DISK_FULL ? "inside the sandbox: " : "",
 	              message[0] ? message : strerror(errnum));
 	err->errnum = errnum;
+	if (strncmp(message, AGENT_NO_PROGRAM, strlen(AGENT_NO_PROGRAM)) == 0)
+		(void)err_hint(err, "%s", MISSING_PROGRAM_HINT);
 	return -errnum;
 }

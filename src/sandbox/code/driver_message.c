@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sandbox/code/driver_message.h"
 
+#include "base/text/missing.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -142,6 +144,20 @@ static bool is_lines(const json_t *array)
 	return true;
 }
 
+/* A module that is missing is told with what to do; the words of the code itself stay as they are.
+ */
+static void add_hint(json_t *error)
+{
+	const char *message = json_string_value(json_object_get(error, "message"));
+	auto_free char *line =
+		xasprintf("%s: %.*s", json_string_value(json_object_get(error, "name")),
+	                  (int)strcspn(message, "\n"), message);
+	char hint[MISSING_HINT_SIZE];
+
+	if (missing_hint(line, hint))
+		set(error, "hint", json_string(hint));
+}
+
 json_t *driver_message_error(const struct driver_message *m)
 {
 	auto_json json_t *given = parse_object(m);
@@ -156,6 +172,7 @@ json_t *driver_message_error(const struct driver_message *m)
 	set(error, "name", json_incref(name));
 	set(error, "message", json_is_string(message) ? json_incref(message) : json_string(""));
 	set(error, "traceback", is_lines(traceback) ? json_incref(traceback) : json_array());
+	add_hint(error);
 	return error;
 }
 

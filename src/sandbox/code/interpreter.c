@@ -218,10 +218,9 @@ static void start_afresh(struct context *c, const char *why);
 /* It never ran: what the client can do about it is in the message. */
 static void fail_start(struct context *c, struct code_call *call, const struct channel_exit *x)
 {
-	static const char missing[] = "argv[0]: no such program";
 	struct err err;
 
-	if (strncmp(x->message, missing, strlen(missing)) == 0) {
+	if (strncmp(x->message, AGENT_NO_PROGRAM, strlen(AGENT_NO_PROGRAM)) == 0) {
 		(void)err_set(&err, ERR_UNSUPPORTED, 0,
 		              "%s needs the program '%s', and the template '%s' does not have it",
 		              c->language->name, c->language->program, c->sandbox->template);

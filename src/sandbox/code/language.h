@@ -24,4 +24,9 @@ bool language_can_fork(const struct language *l, const struct start *s);
 struct fleet;
 int language_hint(const struct fleet *fleet, const char *project_id, const char *language,
                   struct err *err);
+/* The template of a sandbox that is to have the language and names none: the default, unless that
+ * is known to lack it; NULL: the host's own files. Refused where none has it. */
+struct template;
+must_check int language_template(const struct fleet *fleet, const char *project_id,
+                                 const char *language, struct template **ret, struct err *err);
 json_t *language_argv(const struct language *l); /* the caller's */

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "sandbox/code/contexts.h"
+#include "sandbox/code/language.h"
 #include "sandbox/lifecycle/create_source.h"
 #include "sandbox/lifecycle/lifecycle.h"
 #include "sandbox/model/create_rules.h"
@@ -446,7 +447,11 @@ static int read_wishes(struct fleet *fleet, const char *project_id, const struct
 	if (r == 0 && spec->shown_volume)
 		volume_mount_shown(spec->shown_volume, w->volumes);
 	if (r == 0 && !spec->image && !spec->snapshot)
-		r = template_resolve(fleet, project_id, spec->template, &w->template, err);
+		r = spec->language && !spec->template
+		            ? language_template(fleet, project_id, spec->language, &w->template,
+		                                err)
+		            : template_resolve(fleet, project_id, spec->template, &w->template,
+		                               err);
 	if (r == 0)
 		r = network_read(spec->network, "network", &w->policy, err);
 	if (r == 0 && spec->source)

@@ -16,6 +16,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
+#include "sandbox/agentlink/agent_errno.h"
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/fileops/file_call.h"
 #include "sandbox/lifecycle/create_source.h"
@@ -25,10 +26,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define WORDS_MAX   4096
-#define LINE_MAX    240 /* of what the program said, in an error */
-#define CONFIG_MAX  4096
-#define NOT_PRESENT "argv[0]: no such program"
+#define WORDS_MAX  4096
+#define LINE_MAX   240 /* of what the program said, in an error */
+#define CONFIG_MAX 4096
 
 struct fetch {
 	struct sandbox *sandbox;
@@ -213,7 +213,7 @@ static const char *program_name(const struct fetch *f)
 static bool is_missing(const struct fetch *f)
 {
 	return (f->exit.how == EXIT_FAILED &&
-	        strncmp(f->exit.message, NOT_PRESENT, strlen(NOT_PRESENT)) == 0) ||
+	        strncmp(f->exit.message, AGENT_NO_PROGRAM, strlen(AGENT_NO_PROGRAM)) == 0) ||
 	       (f->exit.how == EXIT_CODE && f->exit.value == 127);
 }
 

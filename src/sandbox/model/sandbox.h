@@ -100,6 +100,7 @@ struct sandbox_spec {         /* strings and JSON are borrowed for the call */
 	bool ends_with_caller; /* not after a gateway that dies, which takes all callers along */
 	const struct idempotency_key *idempotency_key; /* idempotency key, or NULL */
 	bool is_own; /* work of the daemon's: without an engine a jail, whatever clients' may be */
+	const char *language;  /* that it is to have, where no template is named; or NULL */
 	const char *engine;    /* "auto", "jail", "vm" */
 	const char *min_grade; /* NULL, "process", "emulated", "hardware" */
 };

@@ -33,25 +33,34 @@ struct template
 	json_t *manifest;
 };
 
-/* Runtimes and templates as other services name them. What has such a name itself comes first. */
+/* Runtimes and templates as other services name them, and which of ours have what is expected of
+ * them, the best first. What has such a name itself comes first. */
 static const struct {
 	const char *alias, *name;
 } aliases[] = {
 	{"python3.13", "python"},
 	{"python3", "python"},
 	{"node24", "node"},
+	{"node24", "universal"},
 	{"nodejs", "node"},
+	{"nodejs", "universal"},
 	{"javascript", "node"},
+	{"javascript", "universal"},
+	{"code-interpreter", "universal"},
 	{"code-interpreter", "python-datasci"},
+	{"code-interpreter-v1", "universal"},
 	{"code-interpreter-v1", "python-datasci"},
 	{"vercel/sandbox/python3.13", "python"},
 	{"vercel/sandbox/node24", "node"},
+	{"vercel/sandbox/node24", "universal"},
 	{"vercel/sandbox/node22", "node22"},
 	{"vercel/sandbox/node26", "node26"},
 	{"vercel/sandbox/node:24", "node"},
+	{"vercel/sandbox/node:24", "universal"},
 	{"vercel/sandbox/node:22", "node22"},
 	{"vercel/sandbox/node:26", "node26"},
 	{"vercel/sandbox/node", "node"},
+	{"vercel/sandbox/node", "universal"},
 	{"vercel/sandbox/python:3.13", "python"},
 	{"vercel/sandbox/python", "python"},
 	{"vercel/sandbox/universal", "universal"},

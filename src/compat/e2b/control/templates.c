@@ -18,8 +18,8 @@ static const struct {
 	const char *ours[3];
 } own[] = {
 	{"base", {"universal"}},
-	{"code-interpreter", {"python-datasci", "universal"}},
-	{"code-interpreter-v1", {"python-datasci", "universal"}},
+	{"code-interpreter", {"universal", "python-datasci"}},
+	{"code-interpreter-v1", {"universal", "python-datasci"}},
 };
 
 static bool is_own(const char *name)

@@ -11,7 +11,7 @@ import { action } from "./panel.js";
 
 /** The templates that come along for data work, the one that is built first in front, and what they have (guest/templates). */
 const TEMPLATES = ["python-datasci", "universal"];
-const MODULES = ["PIL", "matplotlib", "numpy", "openpyxl", "pandas", "pyarrow", "requests", "scipy", "sklearn"];
+const MODULES = ["PIL", "bokeh", "bs4", "matplotlib", "numpy", "openpyxl", "pandas", "plotly", "pyarrow", "requests", "scipy", "seaborn", "sklearn", "sympy"];
 /** Packages that are called otherwise than their modules. */
 const PACKAGES: Record<string, string> = { PIL: "pillow", bs4: "beautifulsoup4", cv2: "opencv-python-headless", dateutil: "python-dateutil", dotenv: "python-dotenv", sklearn: "scikit-learn", yaml: "pyyaml" };
 

@@ -123,5 +123,5 @@ export function errorNode(error: CodeError, more?: Child): HTMLElement {
   const screen = new Screen("Traceback");
   screen.node.classList.add("result-text");
   screen.write(error.traceback.join("\n"));
-  return el("div", { class: "result-error", role: "alert" }, el("strong", {}, `${visible(error.name)}: ${visible(error.message)}`), error.traceback.length > 0 && screen.node, more);
+  return el("div", { class: "result-error", role: "alert" }, el("strong", {}, `${visible(error.name)}: ${visible(error.message)}`), error.traceback.length > 0 && screen.node, more ?? (error.hint && el("p", { class: "dim" }, visible(error.hint))));
 }
