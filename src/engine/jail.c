@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The jail engine, and what is asked of all guests together. A guest's life is in engine/guest, and
- * how a jail starts in jail_start.c.
+ * The jail engine, and the calls that concern all guests together. A guest's life is in
+ * engine/guest, and the start of a jail in jail_start.c.
  */
 #include "engine/jail_host.h"
 
@@ -70,7 +70,7 @@ static int jail_fork(struct guest *g, const char *tag, guest_forked_fn forked, v
 {
 	if (g->state != GUEST_RUNNING)
 		return err_set(err, ERR_GONE, ESRCH, "the sandbox is not running");
-	/* A copy's user namespace is not one that a zygote can enter. */
+	/* A zygote cannot enter the user namespace of a copy. */
 	if (g->spec.with_memory)
 		return err_set(err, ERR_UNSUPPORTED, 0, "a copy of a memory takes no forks");
 	return zygote_fork(zygotes_take(g->host->zygotes, &g->spec.image), g->spec.id, g->pid,
@@ -112,7 +112,7 @@ static void sweep_id(const char *id, void *arg)
 	guest_remove_found(s->host, id);
 }
 
-/* One that is kept waits for the gateway's word. */
+/* A kept layer stays until the gateway decides. */
 static void sweep_layer(const char *id, void *arg)
 {
 	const struct sweep *s = arg;
@@ -132,7 +132,7 @@ static void jail_sweep(struct guest_host *host, bool (*is_known)(const char *id,
 	backup_sweep(host);
 	disk_snapshots_sweep(host);
 	volumes_sweep(host);
-	/* Ahead of the first start, which says why if it cannot be. */
+	/* Started ahead of the first guest; if this fails, that guest's start reports why. */
 	if (spawner_need(&host->spawner, &err) < 0)
 		log_debug("jail.no_spawner", "error='%s'", err.message);
 	else
@@ -159,7 +159,7 @@ static void jail_leave(struct guest_host *host)
 	copies_close();
 	memory_leave();
 	criu_close();
-	/* The handles go, the guests stay: the next broker adopts them. */
+	/* The handles are freed, but the guests stay: the next broker adopts them. */
 	list_for_each (&host->guests, struct guest, g, link) {
 		loop_io_removep(&g->status_io);
 		loop_child_remove(g->child);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What all guests share: storage, template, cgroups, the filter, and fds that outlive them. */
+/* Opens what all guests share: storage, template, cgroups, the filter, and fds that outlive
+ * them. */
 #include "engine/jail_host.h"
 
 #include "base/buf.h"
@@ -33,7 +34,7 @@ static void (*const mains[SPAWNER_KINDS])(struct jail *jail) = {
 	[SPAWNER_FOUNDER] = jail_founder_run,
 };
 
-/* The room that shares are taken of grows and shrinks with the disk. */
+/* The owners' shares are part of the room, which grows and shrinks with the disk. */
 static void on_disk_changed(const struct host_disk *disk, void *arg)
 {
 	struct guest_host *host = arg;
@@ -75,7 +76,7 @@ static int open_cgroups(struct guest_host *host, const char *run_dir, struct err
 	char parent[32];
 	int r = buf_append_file(&mountinfo, "/proc/self/mountinfo");
 
-	/* Daemons of different run directories live side by side. */
+	/* Daemons with different run directories can run side by side. */
 	for (const char *p = run_dir; *p; p++)
 		hash = (hash ^ (unsigned char)*p) * 16777619U;
 	(void)snprintf(parent, sizeof(parent), "cloche-%08x", hash);
@@ -104,7 +105,7 @@ static int open_dirs(struct guest_host *host, const struct engine_host *given, s
 	return 0;
 }
 
-/* Would a start's mounts work here? Asked once, so that a host that cannot is told so at once. */
+/* Tries a start's mounts once, so that a host that cannot do them is reported at once. */
 static int try_mounts(struct guest_host *host, pid_t pid, struct err *err)
 {
 	const int dirs[] = {host->template_fd, host->usr_fd, host->storage.fd};
@@ -154,7 +155,8 @@ static void end_guest(const char *id, void *arg)
 	cgroup_kill(&host->cgroups, id);
 }
 
-/* Guests hold the layers' filesystem; one that gave up cannot be mounted anew before they end. */
+/* Guests hold the layers' filesystem: if it has failed, it cannot be mounted again before they
+ * end. */
 static int open_storage(struct guest_host *host, const struct engine_host *given, struct err *err)
 {
 	if (!given->is_plain_storage && storage_is_broken(host->data_dir))
@@ -163,8 +165,8 @@ static int open_storage(struct guest_host *host, const struct engine_host *given
 	                    given->disk_reserve, err);
 }
 
-/* Nothing can be started without it, and no other can be made behind the filter. The sandboxes go
- * on: the next broker has them, and a starter of its own. */
+/* Without a starter nothing can be started, and the seccomp filter forbids making another. So the
+ * broker exits. The sandboxes go on: the next broker adopts them and has a new starter. */
 static void on_starter_lost(struct loop *loop, void *arg)
 {
 	(void)arg;
@@ -245,8 +247,8 @@ int jail_host_open(const struct engine_host *given, struct guest_host **ret, str
 	if (geteuid() != 0)
 		return err_set(err, ERR_UNSUPPORTED, EPERM, "the jail engine needs root");
 	(void)umask(022); /* modes in skeletons, layers and shares are meant as written */
-	/* The agent must not be readable from inside: then the kernel lets no one there look into
-	 * its process either, not even root. */
+	/* The agent's binary is not readable inside: then the kernel lets nobody there inspect its
+	 * process, not even root. */
 	if (fchmod(given->agent_fd, 0111) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot set the agent's mode");
 	r = open_dirs(host, given, err);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What all guests share is opened and closed here. */
+/* Opens and closes what all guests share. */
 #include "engine/guest/guest.h"
 #include "engine/jail/zygote/zygotes.h"
 

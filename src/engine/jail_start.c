@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How a jail starts: the steps of its own, and the table of all. The spawner clones the child while
- * we go on; the child waits for its orders. A copy of a memory has no child of its own: what the
- * founder makes (jail_child.h) is what CRIU builds on.
+ * The start of a jail: its own steps, and the table of all steps. The spawner clones the child
+ * meanwhile; the child waits for its orders. A copy with memory has no such child: a founder
+ * (jail_child.h) makes the root, and CRIU restores the processes in it.
  */
 #include "engine/jail_host.h"
 
@@ -129,7 +129,7 @@ static int send_orders(struct start *s, struct err *err)
 	return n < 0 ? err_set(err, ERR_INTERNAL, (int)-n, "cannot send the orders") : 0;
 }
 
-/* What was made for the child is for the copy, and goes with its revival. */
+/* What was made for the child is given to the revival of the copy. */
 static int revive(struct start *s, struct err *err)
 {
 	struct memory_ground ground = {.pid = s->child.pid, .cpus = s->jail.orders.cpus};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The limits of a sandbox, each said once. A row here is all that these know of a limit: the
- * bodies of requests (src/api/frame/body.c), the rules (sandbox/model/create_rules.c), the rows of
- * the store and the replies (sandbox/model/limits_json.c), the ceilings of projects and keys
- * (tenant/ceiling.c), the settings of the daemon (daemon/config), the broker's check
- * (broker/check.c), and the command line (cli/session/spec.h). What enforces a limit is the
- * engine's. tests/contract/test_limits.py holds openapi.yaml and the SDKs against the rows.
+ * The limits of a sandbox, each defined once. These all use the rows here: the bodies of requests
+ * (src/api/frame/body.c), the rules (sandbox/model/create_rules.c), the rows of the store and the
+ * replies (sandbox/model/limits_json.c), the ceilings of projects and keys (tenant/ceiling.c), the
+ * settings of the daemon (daemon/config), the broker's check (broker/check.c), and the command line
+ * (cli/session/spec.h). The engine enforces the limits. tests/contract/test_limits.py checks
+ * openapi.yaml and the SDKs against the rows.
  *
  *	member   of the struct, and its name in rows of the store
  *	name     in the API
@@ -20,8 +20,8 @@
  *	setting, option, about, about ceiling: in the settings' sections [defaults] and [ceilings]
  *	OPTION or NO_OPTION of the command line: letter, name, about
  *
- * GUEST_LIMITS(X, a) is X(a, …) for each row; a is whatever X needs besides. In the structs
- * those of 64 bits come first, so that there are no holes.
+ * GUEST_LIMITS(X, a) is X(a, …) for each row; a is an extra argument for X. In the structs the
+ * 64-bit members come first, so that there are no holes.
  */
 #include "base/units.h"
 
@@ -49,7 +49,8 @@
 	  "open_files", "open-files", "most open files of a process of a sandbox",   "most that a sandbox may ask for",           \
 	  NO_OPTION,    0,            "",       "")
 
-/* Of its execs. The most, and what one has that asks for nothing, are the settings `spool` and `execs_max`. */
+/* Limits of its execs. Their maximum, which is also the default, is in the settings `spool` and
+ * `execs_max`. */
 #define EXEC_LIMITS(X, a)                                                                                                         \
 	X(a, output_bytes, output_mib, SIZE,    MIB) /* kept of each */                                                           \
 	X(a, execs,        execs,      COUNT,   2)   /* kept, running ones among them */
@@ -81,7 +82,7 @@ struct exec_limits { /* 0 = the daemon's */
 	EXEC_LIMITS(LIMIT_NARROW, )
 };
 
-/* Places in the table: those of guests, then those of execs. */
+/* Indexes in the table: those of guests, then those of execs. */
 enum limit_at {
 	GUEST_LIMITS(LIMIT_AT, )
 	GUEST_LIMITS_COUNT,
@@ -103,12 +104,12 @@ struct limit {
 };
 extern const struct limit limit_table[LIMITS_COUNT];
 
-/* limits: a struct guest_limits or struct exec_limits, as the row is of the one or the other. */
+/* limits: a struct guest_limits or struct exec_limits, depending on the row. */
 uint64_t limit_get(const struct limit *l, const void *limits);
 void limit_set(const struct limit *l, void *limits, uint64_t value);
-/* The most that the member holds and JSON can tell. */
+/* The largest value that fits into the member and into JSON. */
 uint64_t limit_most(const struct limit *l);
 
-/* What says nothing gets what the other says. */
+/* Fills limits that are not set from the other struct. */
 void limits_fill(struct guest_limits *limits, const struct guest_limits *from);
 bool limits_are_equal(const struct guest_limits *a, const struct guest_limits *b);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* What a sandbox is made of: a volume over it would hide it, or stand in its place. */
+/* Paths that a sandbox needs itself: a volume there would hide them. */
 static const char *const taken[] = {
 	"/bin",  "/boot", "/dev", "/etc",        "/lib", "/lib32", "/lib64", "/libx32",
 	"/proc", "/run",  "/sys", "/opt/cloche", "/usr", "/sbin",  "/shown", "/template",

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A sandbox's net namespace has no link, only `lo`. A door is two default routes to `lo`, rules
- * that turn what then comes there (egress_rules.c) and the host's sockets that receive it. Nothing
- * leaves by a route: where no socket of ours takes it, it ends inside.
+ * that redirect what comes there (egress_rules.c), and the host's sockets that receive it. No
+ * packet leaves by a route: if no socket of ours receives it, it ends inside.
  *
- * The order makes each moment of it closed: sockets, then rules that lead to them, then routes;
- * and back in reverse. A broker that is killed in between leaves a door that leads nowhere, and the
- * next open replaces all of it. Ports are picked by the kernel when the sockets are bound, so there
- * is none to sit on before; and the sockets share them with nobody.
+ * The order keeps the sandbox closed at every moment: first sockets, then rules that lead to them,
+ * then routes; and back in reverse. If the broker is killed in between, the door leads nowhere, and
+ * the next open replaces all of it. The kernel picks the ports when the sockets are bound, so
+ * nobody can occupy them before; and the sockets share them with nobody.
  *
- * Whoever is inside has no capability over the namespace (it belongs to T, see spawner.h) and
- * cannot see the rules. The broker's thread is in there for the length of one call
- * (egress_door_inside()): if it cannot come back, the broker ends at once, since all that it does
- * is meant for the host.
+ * Processes inside have no capability over the namespace (it belongs to T, see spawner.h) and
+ * cannot see the rules. The broker's thread enters it for one call (egress_door_inside()). If it
+ * cannot come back, the broker exits at once, since all its other work must happen on the host.
  */
 #include "engine/door/egress_door.h"
 
@@ -70,7 +69,7 @@ int egress_door_inside(struct guest *g,
 	return r;
 }
 
-/* A host that was told to do without IPv6 has none inside either. */
+/* If IPv6 is disabled on the host, sandboxes have none either. */
 static bool is_family_missing(int family, int errnum)
 {
 	return family == AF_INET6 && (errnum == EAFNOSUPPORT || errnum == EADDRNOTAVAIL);
@@ -110,7 +109,7 @@ int egress_door_open_sockets(egress_door_address_fn address, int ret_fds[DOOR_SO
 	return r;
 }
 
-/* The source is named, or the kernel takes 0.0.0.0 for one. */
+/* The source is set, or the kernel would use 0.0.0.0. */
 static int route(uint16_t type, uint16_t flags, int family)
 {
 	struct netlink_talk talk = {0};

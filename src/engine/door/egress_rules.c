@@ -27,13 +27,14 @@
  *		}
  *	}
  *
- * Redirected packets have a loopback address by the time they come to `rest`. What is dropped there
- * fails with EPERM in the sender's call: all of it is UDP or stranger, since TCP was redirected.
+ * Redirected packets have a loopback address when they reach `rest`. A dropped packet fails with
+ * EPERM in the sender's call. Only UDP and other protocols are dropped there, since TCP was
+ * redirected.
  *
- * `inside` keeps the sandbox's own traffic out of connection tracking: it costs less, and the
- * kernel's memory for tracked flows is in nobody's memory limit. That is also what the limit on new
- * flows is for. A TCP connection over it is tried again by the kernel a second later. Who dials the
- * door's own port is tracked, so that the listener is told itself as the destination.
+ * `inside` keeps the sandbox's own traffic out of connection tracking: that costs less, and no
+ * memory limit counts the kernel's memory for tracked flows. The limit on new flows is there for
+ * the same reason; the kernel retries a TCP connection over it a second later. Connections to the
+ * door's own port are tracked, so that the listener sees itself as the destination.
  */
 #include "engine/door/egress_rules.h"
 
@@ -129,7 +130,7 @@ static void rest_rules(struct nft *r)
 	nft_rule_end(r);
 }
 
-/* Removing has its price (deferred_close.h), so a table is only removed where there is one. */
+/* Removing a table is slow (deferred_close.h), so it is done only if there is one. */
 static int install(const uint16_t ports[DOOR_SOCKETS], enum nft_start how, int *ret_fd)
 {
 	struct nft r = {0};

@@ -2,17 +2,18 @@
 /*
  *	none --> holding --> freezing --> frozen --> releasing --> none
  *
- * Guests that write to what is kept stand still for the moment: their fsync() reaches no disk
- *(their overlays are `volatile`), so a copy of one that writes could have a later write and not an
- *earlier one. Who does not stand still in time, held up in the kernel, is copied as he is.
+ * Guests that write to kept files are frozen for the moment. Their fsync() does not reach the disk
+ * (their overlays are `volatile`), so a copy of a running guest could have a later write and lack
+ * an earlier one. A guest that does not freeze in time, because the kernel holds it up, is copied
+ * as it is.
  *
- * A read-only copy of a subvolume is one ioctl that writes out what is dirty and then waits for a
+ * A read-only copy of a subvolume is one ioctl, which writes out dirty data and then waits for a
  * transaction of the filesystem. Copies that are made at the same time share a transaction, but not
- * in one directory (disk_snapshot_clone.c). Hence each copy has a directory of its own, and WORKERS
- *processes make them side by side.
+ * in one directory (disk_snapshot_clone.c). So each copy has its own directory, and WORKERS
+ * processes make them in parallel.
  *
- * A copy cannot be removed while somebody reads it with `btrfs send`. A reader that was killed is
- * gone in a moment: the removal tries again for a while, and leaves the rest to the next one.
+ * A copy cannot be removed while `btrfs send` reads it. A killed reader is gone in a moment: the
+ * removal tries again for a while, and leaves the rest to the next one.
  */
 #include "engine/guest/backup.h"
 
@@ -76,7 +77,7 @@ static bool is_kept(struct guest_host *host, const char *name)
 
 /* From here to run_freezing(): in a child. */
 
-/* Who removes one that is being read is told EPERM until the reader is gone. */
+/* Fails with EPERM while the copy is being read. */
 static int remove_copy(int dir_fd)
 {
 	const struct timespec pause = {.tv_nsec = REMOVE_PAUSE_NS};
@@ -119,7 +120,7 @@ static int remove_all(struct guest_host *host)
 	return r < 0 ? r : s;
 }
 
-/* The plain files of one directory; subdirectories are the caller's. */
+/* Links the plain files of one directory; the caller handles subdirectories. */
 static int link_files(int from_fd, int to_fd)
 {
 	auto_dir struct dir_reader dir = {.fd = -1};
@@ -182,7 +183,7 @@ static int freeze_one(struct guest_host *host, int place_fd, const char *name, s
 	return 0;
 }
 
-/* By the name alone: names come and go while the workers list them. */
+/* Depends only on the name, since names come and go while the workers list them. */
 static unsigned worker_of(const char *name)
 {
 	uint32_t hash = 2166136261U;
@@ -231,7 +232,7 @@ static int freeze_layers(struct guest_host *host, struct err *err)
 	for (unsigned i = 0; i < WORKERS; i++)
 		if (pids[i] < 0 || waitpid(pids[i], &status, 0) < 0 || status != 0)
 			r = -EIO;
-	/* A worker that failed has told why, in the pipe before this. */
+	/* A failed worker has already written the reason to the pipe. */
 	return r < 0 ? err_set(err, ERR_INTERNAL, 0, "cannot freeze what is kept") : 0;
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What the first process of a guest, a zygote or an image build is given, and how it comes to it.
- */
+/* What the first process of a guest, a zygote or an image build is given, and how it gets it. */
 #include "engine/engine.h"
 #include "engine/linux/cgroup.h"
 #include "engine/linux/seccomp.h"
@@ -21,8 +20,8 @@ struct jail_orders { /* with the mounts, listen_fd and user_fds */
 	cpu_set_t cpus;
 	uint64_t boot_max_us; /* of a vm */
 };
-/* At most: the mounts, the listener, the cgroups, and last volumes and what is shown: snapshots, an
- * image. */
+/* The most fds: the mounts, the listener, the cgroups, and last the volumes and what is shown
+ * (snapshots, an image). */
 #define JAIL_ORDER_FDS (JAIL_MOUNT_COUNT + 1 + CGROUP_TREES_MAX + VOLUMES_MAX + SHOWN_MAX + 1)
 
 struct jail {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which snapshots there are, and what they weigh. With simple quotas what a sandbox writes counts
- * for its layer for as long as anyone has it, a snapshot too; a copy begins at nothing. So a
- * layer's limit is raised by what snapshots have of it, which is charged to their owner instead,
- * and lowered by what lies below a copy (the file `below` in the layer), which is in the sandbox's
- * sight.
+ * The list of snapshots, and their sizes. With simple quotas, the bytes that a sandbox writes count
+ * for its layer as long as they exist anywhere, also in a snapshot; a copy starts at zero. So the
+ * limit of a layer is raised by what only its snapshots still have, which is charged to their owner
+ * instead, and lowered by what a copy got from its snapshot (the file `below` in the layer), since
+ * the sandbox sees those files too.
  */
 #include "engine/guest/disk_snapshot.h"
 
@@ -140,8 +140,9 @@ void disk_snapshot_usage(struct guest_host *host, const char *id, struct guest_u
 }
 
 /*
- * Bytes that a snapshot had alone count for the layer until btrfs has freed them, a while after the
- * snapshot is gone: until then its limit stays up, or the sandbox could not write what it may.
+ * Bytes that only a snapshot had count for the layer until btrfs has freed them, a while after the
+ * snapshot is removed. The limit stays raised until then, or the sandbox could not use all of its
+ * disk.
  */
 static void lower_limits(struct loop *loop, void *arg)
 {
@@ -200,7 +201,8 @@ static int remove_once(struct guest_host *host, const char *name)
 	return r < 0 && r != -ENOENT ? r : dir_tree_remove(host->storage.fd, name);
 }
 
-/* What is left is the next start's; a want of memory that is over in a moment leaves nothing. */
+/* Tries several times, since a lack of memory may be short. What is left then is removed by the
+ * next start. */
 void disk_snapshot_remove_dir(struct guest_host *host, const char *name)
 {
 	int r = remove_once(host, name);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Starting from a snapshot: the ioctl that took it the other way round, in a child too, since it
- * waits for a transaction of the filesystem. Any number at once share one, but not in one
- * directory: the ioctl holds the lock of the directory that it makes the copy in until the
- * transaction is written, and so would everybody who makes or removes a layer there wait. Hence
- * each copy is made in a place of its own, made ready there, and moved to where layers are. One
- * that was kept is replaced in one step: the two change places. Overlay's work directories have to
- * be empty, since the kernel does not mount those of a `volatile` mount again. For the copies of a
- * fork that is done once, in the snapshot that they are copies of.
+ * Starting from a snapshot is one ioctl that copies its subvolume. It runs in a child, since it
+ * waits for a transaction of the filesystem. Any number of copies at once can share a transaction,
+ * but not in one directory: the ioctl locks the directory of the copy until the transaction is
+ * written, so everybody who makes or removes a layer there would wait. So each copy is made and
+ * prepared in its own directory, and then moved to the layers. A kept layer is replaced in one
+ * step: the two are exchanged. Overlay's work directories must be empty, since the kernel does not
+ * mount those of a `volatile` mount again. For the copies of a fork they are emptied once, in the
+ * snapshot.
  */
 #include "base/fd.h"
 #include "base/fs/dir_reader.h"
@@ -46,7 +46,7 @@ int disk_snapshot_tidy(int layer_fd)
 	return r;
 }
 
-/* In place: nobody sees it before it is whole. */
+/* Written in place: nobody sees the layer before it is complete. */
 static int write_below(int layer_fd, uint64_t bytes)
 {
 	struct disk_snapshot_below below = {.bytes = bytes};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What the files of snapshots share. */
+/* Private to the disk_snapshot files. */
 #include "engine/guest/guest.h"
 #include "engine/layer/below.h"
 
@@ -23,12 +23,13 @@ void disk_snapshot_remove_dir(struct guest_host *host,
                               const char *name); /* with the subvolume in it; blocks */
 int disk_snapshot_tidy(int layer_fd);     /* empties overlay's work directories; in a child */
 pid_t disk_snapshot_fork(int *ret_pidfd); /* a child that ends with the broker */
-/* For a backup: stands still until it is let go. True: it does, or cannot; false: ask again. */
+/* For a backup: freezes the guest until it is released. True if it is frozen or cannot be; false:
+ * ask again. */
 bool disk_snapshot_hold(struct guest *g);
 void disk_snapshot_unhold(struct guest *g);
 void disk_snapshot_take_end(struct guest_host *host); /* the broker leaves */
 
-/* Makes a copy of the snapshot the layer of g in all but its name. */
+/* Turns a copy of the snapshot into the layer of g, except for its name. */
 must_check int disk_snapshot_set_up(const struct guest *g, const struct snapshot_info *info,
                                     int layer_fd);
 

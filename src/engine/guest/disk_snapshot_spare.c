@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A copy that is made ahead. Who starts from a snapshot waits for a transaction of the filesystem,
- * as long as all the rest of a start; who starts from the same one again need not: behind a start
- * from it the next copy is made, in the snapshot's own directory, and the next start takes it by a
- * rename. So the first start of a burst, and each of those that come one by one, is as fast as one
- * from a template. A fork's snapshot has none, nobody else starts from it.
+ * Copies that are made ahead. A start from a snapshot waits for a transaction of the filesystem,
+ * which takes as long as all the rest of the start. To avoid that, after each start the next copy
+ * is made in the snapshot's own directory, and the next start takes it with a rename. So the first
+ * start of a burst, and each of several single starts, is as fast as one from a template. A fork's
+ * snapshot has no spare copy, since nobody else starts from it.
  *
  *	making --> ready --> (taken, or dropped for a snapshot that was used later)
  *
- * Whatever is on disk goes with its snapshot. After a broker's death nobody knows whether it is
- * whole: the next one removes it. A rollback leaves what it replaces where the copy was, so it does
- * not take this one.
+ * A spare copy is removed with its snapshot. After a broker's death nobody knows whether a copy is
+ * complete, so the next broker removes it. A rollback puts the replaced layer where the copy was,
+ * so it cannot use this copy.
  */
 #include "base/log.h"
 #include "engine/guest/disk_snapshot_private.h"

@@ -4,15 +4,14 @@
  *
  *	freezing --> copying --> finishing --> (told)
  *
- * The guest stands still from the first look at which all of it does until the copy is made, one
- * ioctl. That writes out what is dirty first, so it may take its time and is done by a child of the
- * broker; so is what follows, which needs the disk: manifest, fsync, and the name under which it is
- * found. A mark in the sandbox's run directory says meanwhile that it is frozen for us: the next
- * broker lets it go on if this one dies.
+ * The guest is frozen until the copy is made, which is one ioctl. The ioctl first writes out dirty
+ * data, which may take long, so a child of the broker calls it. The child also does the rest, which
+ * needs the disk: the manifest, fsync, and the final name. Meanwhile a mark in the sandbox's run
+ * directory says that we have frozen the guest: if this broker dies, the next one lets it go on.
  *
- * With memory it is CRIU that stops the guest (memory.h), and the copy is made at the moment at
- * which all stands still for it; the child waits behind the copy until the memory is whole. A vm is
- * stopped by its cloche-vmm (vm/save.h), with memory or without.
+ * With memory, CRIU stops the guest (memory.h), and the copy is made while everything is stopped
+ * for it; after the copy the child waits until the memory is complete. A vm is stopped by its
+ * cloche-vmm (vm/save.h), with memory or without.
  */
 #include "base/fd.h"
 #include "base/log.h"
@@ -152,7 +151,7 @@ static int await_memory(int in_fd, int dir_fd, bool is_synced, struct finished *
 	return 0;
 }
 
-/* Else each of its copies would have to. */
+/* Empties the work directories here, or each of its copies would have to. */
 static void tidy(int dir_fd)
 {
 	auto_fd int files_fd = disk_snapshot_open_dir(dir_fd, DISK_SNAPSHOT_FILES);
@@ -161,7 +160,7 @@ static void tidy(int dir_fd)
 		(void)disk_snapshot_tidy(files_fd);
 }
 
-/* Tells by a byte that the sandbox may go on, and by a struct finished what came of it. */
+/* Sends a byte when the sandbox may go on, and a struct finished with the result. */
 static int run_taking(const struct taking *t, int in_fd, int out_fd)
 {
 	struct finished f = {.info = t->info};
@@ -193,7 +192,7 @@ static void taking_free(struct loop *loop, void *arg)
 	free(t);
 }
 
-/* Nobody may stay frozen for a want of memory that is over in a moment. */
+/* A short lack of memory must not leave a guest frozen. */
 static bool thaw(struct guest_host *host, const char *id)
 {
 	struct err err = {0};
@@ -220,7 +219,7 @@ static void let_go(struct taking *t)
 	(void)unlinkat(t->g->dir_fd, FROZEN_MARK, 0);
 }
 
-/* Behind each of its two ends. */
+/* Called after success and after failure. */
 static void leave(struct taking *t)
 {
 	let_go(t);
@@ -239,7 +238,7 @@ static void succeed(struct taking *t, const struct snapshot_info *info)
 	t->fn(info, NULL, t->arg);
 }
 
-/* However far it came: it may have had its name already. */
+/* Removes what was made so far; it may already have its final name. */
 static void fail(struct taking *t, const struct err *err)
 {
 	char name[DISK_SNAPSHOT_NAME_SIZE];
@@ -344,7 +343,7 @@ static void on_memory(uint64_t bytes, const struct err *err, void *arg)
 	t->is_saving = false;
 	if (err && t->failure.code == ERR_NONE)
 		t->failure = *err;
-	/* Forks follow at once; whoever comes later finds out what the disk has made of it. */
+	/* Forks start from it at once; later starts will find out if the disk has damaged it. */
 	if (t->spec.is_brief && t->saved_fd >= 0 && t->failure.code == ERR_NONE && t->saved)
 		t->saved(t->saved_fd);
 	close_fd(&t->saved_fd);
@@ -458,7 +457,8 @@ static int check_source(struct guest_host *host, const char *id, const struct sn
 	if (spec->has_memory && !g)
 		return err_set(err, ERR_CONFLICT, ESRCH,
 		               "sandbox %s does not run: it has no memory", id);
-	/* CRIU has to run a part of itself in it, and a machine to write out what it holds. */
+	/* CRIU must run code in the guest, and a machine must write out its data, so it cannot be
+	 * frozen. */
 	if (g && g->is_frozen && (spec->has_memory || has_own_disk(g))) {
 		(void)err_set(err, ERR_CONFLICT, EBUSY, "sandbox %s is paused", id);
 		return err_hint(err, "resume it, or leave memory out");
@@ -466,7 +466,7 @@ static int check_source(struct guest_host *host, const char *id, const struct sn
 	return spec->has_memory && g->kind->check_memory ? g->kind->check_memory(g->host, err) : 0;
 }
 
-/* Who finds the mark lets it go on. */
+/* Makes the mark by which the next broker knows that it must let the guest go on. */
 static int mark_frozen(const struct guest *g, struct err *err)
 {
 	int r = fd_replace_file(g->dir_fd, FROZEN_MARK, "", 0, 0600, /* sync= */ false);
@@ -518,7 +518,7 @@ static bool is_taken(const struct guest *g)
 	return false;
 }
 
-/* One of which a snapshot is taken is let alone: CRIU has to run a part of itself in it. */
+/* A guest is not frozen while a snapshot is taken of it: CRIU must run code in it. */
 bool disk_snapshot_hold(struct guest *g)
 {
 	struct err err;

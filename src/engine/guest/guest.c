@@ -93,7 +93,7 @@ bool guest_take_worker(struct guest *g)
 	return false;
 }
 
-/* One of which only the name is known is of the first kind. */
+/* If only the name of a guest is known, it is of the first kind. */
 const struct guest_kind *guest_kind_of(uint32_t engine)
 {
 	const struct engine *e = engine_find(engine);
@@ -153,7 +153,7 @@ int guest_adopt(struct guest_host *host, const char *id, guest_ended_fn ended, v
 	if (r == -EPROTONOSUPPORT) {
 		struct guest_spec spec = {0};
 
-		/* It may live: leave() must not take the layers from under it. */
+		/* The guest may be alive: leave() must not unmount the layers below it. */
 		(void)snprintf(spec.id, sizeof(spec.id), "%s", id);
 		(void)guest_new(host, &spec, GUEST_FOREIGN);
 		(void)err_set(err, ERR_UNSUPPORTED, 0,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A guest of any engine, and what all guests share, which jail_host.c opens once. A guest begins in
- * guest_begin.c, by the steps of start_steps.c, and goes in guest_removal.c.
+ * A guest of any engine, and what all guests share, which jail_host.c opens once. A guest is
+ * started in guest_begin.c, by the steps of start_steps.c, and removed in guest_removal.c.
  *
- * Each state has one owner, who alone may move the guest on, by guest_move(). Which events may
- * arrive in a state, and which state may follow, is a table in guest.c. A guest has one timer, and
- * it belongs to the state: a move disarms it.
+ * Each state has one owner; only the owner may change the state, with guest_move(). A table in
+ * guest.c says which events may arrive in a state, and which states may follow it. A guest has one
+ * timer, which belongs to the state: a move disarms it.
  *
  *	state		owner		what ends it
  *	waiting		guest_begin.c		what the last life of this id left is gone
@@ -111,7 +111,7 @@ struct guest {
 	uint64_t cpu_use;     /* up to then, in thousandths of a CPU */
 };
 
-/* What its starter can do. */
+/* The jobs of its starter. */
 enum host_job { HOST_JOB_NAMESPACE, HOST_JOB_SPAWNER, HOST_JOB_CRIU, HOST_JOB_COUNT };
 
 /* What all guests share. */
@@ -154,10 +154,10 @@ static inline void close_fd(int *fd)
 }
 
 /*
- * start_steps.c: makes the guest's host objects and lets its child go. The child is then watched as
- * g->child with on_exit, and g->status_fd tells how far it comes. On failure what was made stays,
- * for the caller to remove as it would any guest. 1: all is ready but for its layer, or disks in
- * it, which are being copied; guest_go_on() does the rest when they are there.
+ * start_steps.c: makes the guest's host objects and lets its child run. The child is then watched
+ * as g->child with on_exit, and g->status_fd reports its progress. On failure the caller removes
+ * what was made, as for any guest. 1: everything is ready except its layer, or disks in it, which
+ * are being copied; guest_go_on() does the rest when they are there.
  */
 must_check int guest_launch(struct guest *g, loop_child_fn on_exit,
                             void (*failed)(struct guest *g, const struct err *err),
@@ -173,18 +173,18 @@ struct guest *guest_new(struct guest_host *host, const struct guest_spec *spec,
 void guest_free(struct loop *loop, void *arg); /* gone, or the broker leaves */
 void guest_move(struct guest *g, enum guest_state next);
 bool guest_is_removing(const struct guest *g); /* from dying on */
-/* Whether the event may arrive in this state. One that may not is told in the log, and must be left
- * alone. */
+/* Whether the event may arrive in this state. If not, it is logged, and the caller must ignore the
+ * event. */
 must_check bool guest_expects(const struct guest *g, enum guest_event event);
-/* Calls on_time once, unless the state ends before or it is armed again. */
+/* Calls on_time once, unless the state ends first or the timer is armed again. */
 void guest_arm(struct guest *g, uint64_t in_us, void (*on_time)(struct guest *g));
-/* Its worker has ended. False: nobody waits for what that did. */
+/* Its worker has ended. False if nobody waits for the result. */
 must_check bool guest_take_worker(struct guest *g);
 
 /* guest_begin.c */
 void guest_fail_start(struct guest *g, const struct err *err);
 void guest_start_again(struct guest *g); /* when nothing is left of the first try */
-/* What its start waits for was copied, or failure says why not. */
+/* The copy that its start waits for is ready, or failure says why not. */
 void guest_on_cloned(struct guest *g, const struct err *failure);
 void guest_on_exit(struct loop *loop, int wait_status, void *arg); /* of its first process */
 
@@ -192,7 +192,7 @@ void guest_on_exit(struct loop *loop, int wait_status, void *arg); /* of its fir
 void guest_remove(struct guest *g);                               /* goes on in the background */
 void guest_remove_found(struct guest_host *host, const char *id); /* one that is only a name */
 void guest_proceed_removal(struct guest *g);                      /* what it waited for has come */
-/* One whose removal nobody waits for: of a start that failed, or found dead. */
+/* A guest whose removal nobody waits for: its start failed, or it was found dead. */
 struct guest *guest_find_removing(struct guest_host *host, const char *id);
 
 /* Functions of struct engine that serve the guests of all kinds. */
@@ -208,5 +208,5 @@ must_check int guest_freeze(struct guest *g, bool on, struct err *err);
 void guest_kill(struct guest *g, guest_gone_fn gone, void *arg);
 must_check int guest_discard(struct guest_host *host, const char *id, guest_gone_fn gone,
                              void *arg);
-/* The walls around all guests of this host. Engine and grade are the caller's to fill in. */
+/* The walls around all guests of this host. The caller fills in engine and grade. */
 struct isolation guest_isolation(struct guest_host *host);

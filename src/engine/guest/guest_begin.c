@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How a guest begins. start() makes its host objects (start_steps.c), lets the child go, and waits
- * on the loop for one of three things on the status pipe: the agent's "1" (it serves), a struct err
- * of a failed step, or the end. Nothing waits in the broker itself. What failed
- * and is worth a second try (guest_kind.h) is removed and begun once more.
+ * Starts a guest. start() makes its host objects (start_steps.c), lets the child run, and waits on
+ * the loop for one of three things on the status pipe: the agent's "1" (it serves), a struct err of
+ * a failed step, or the end. The broker never blocks. If a start fails and is worth a second try
+ * (guest_kind.h), the guest is removed and started once more.
  */
 #include "engine/guest/guest.h"
 
@@ -76,7 +76,7 @@ static void on_status(struct loop *loop, uint32_t events, void *arg)
 		take_ptr(g->started)(g, NULL, g->arg);
 		disk_snapshot_on_start(g);
 	}
-	/* At the end of the pipe the child's exit follows, and tells. */
+	/* After the end of the pipe the child exits, and its status tells why. */
 }
 
 static void on_start_timeout(struct guest *g)
@@ -105,7 +105,7 @@ static int launch(struct guest *g, struct err *err)
 	return r == 0 ? await_guest(g, err) : r;
 }
 
-/* 1: the next copy is waited for. */
+/* Returns 1 if it waits for the next copy. */
 static int launch_on(struct guest *g, struct err *err)
 {
 	int r;
@@ -129,15 +129,15 @@ void guest_on_cloned(struct guest *g, const struct err *failure)
 	guest_fail_start(g, &err);
 }
 
-/* What fails is told when the layer is there: it cannot be removed before. */
+/* A failure is reported only when the layer is ready, since it cannot be removed before. */
 static void launch_meanwhile(struct guest *g)
 {
 	if (g->worker)
 		(void)!launch(g, &g->failure);
 }
 
-/* All else is made while the layer is; but first those are begun that are asked for in the same
- * turn, so that their layers are made together. */
+/* The rest is made while the layer is copied. But first all starts of the same turn begin, so that
+ * their layers are copied together. */
 static int launch_from(struct guest *g, struct err *err)
 {
 	int r = disk_snapshot_clone(g, guest_on_cloned, err);
@@ -166,7 +166,7 @@ static int begin(struct guest *g, struct err *err)
 	                                               : launch_from(g, err);
 }
 
-/* Nothing is left of its last life. */
+/* Called when nothing is left of the id's last guest. */
 static void begin_after(void *arg)
 {
 	struct guest *g = arg;

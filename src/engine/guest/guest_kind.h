@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What an engine's guests do in their own way; all else of a guest's life is the same for all. A
- * kind is a table in its engine's files, and its engine names it. Where a function is NULL there is
- * nothing to be done.
+ * The parts of a guest's life that differ between engines. Each engine has a table of this type. If
+ * a function is NULL, there is nothing to do.
  */
 #include "engine/guest/start_steps.h"
 
 struct memory_ops {
 	void (*still)(void *arg); /* nothing of it runs, all is written: then release() */
-	/* Once. err: nothing of use was written. The guest goes on in any case. */
+	/* Called once. With err, nothing useful was written. The guest goes on in any case. */
 	void (*done)(uint64_t bytes, const struct err *err, void *arg);
 };
 
 struct guest_kind {
 	const struct start_step *steps; /* in their order; the last has no name */
-	/* Its files are a disk of its own in its layer: what its kernel has not written yet is in
-	 * no file of the host's, so that it has its part in a snapshot of its files, too. */
+	/* Its files are in a disk image in its layer. Data that its kernel has not written yet is
+	 * in no host file, so the guest must also take part in a snapshot without memory. */
 	bool has_own_disk;
 	uint64_t disk_slack_bytes; /* that its layer needs beside the disk limit */
 	void (*init)(struct guest *g), (*free)(struct guest *g); /* g->own */
@@ -25,7 +24,7 @@ struct guest_kind {
 	enum spawner_kind (*child)(const struct guest_spec *spec);
 	struct guest_limits (*group_limits)(const struct guest_limits *limits); /* NULL: the same */
 	uint64_t (*start_max_us)(const struct guest_spec *spec);                /* of its orders */
-	/* Makes ready the memory that it starts from. done is told once, from the loop or from
+	/* Prepares the memory that it starts from. done is called once, from the loop or from
 	 * inside. */
 	int (*prepare)(struct guest *g, void (*done)(struct guest *g, const struct err *err),
 	               struct err *err);
@@ -33,8 +32,8 @@ struct guest_kind {
 	int (*recover)(struct guest *g, struct err *err);      /* its agent does not listen */
 	void (*serves)(struct guest *g);                       /* its agent, from now on */
 	void (*stuck)(struct guest *g);                        /* something outside holds it */
-	/* Saving it while it stands still for a moment, into the empty directory dir_fd, or -1:
-	 * only its disk is to be whole. One at a time of a guest. */
+	/* Saves it while it is stopped for a moment, into the empty directory dir_fd; -1: only its
+	 * disk must be consistent. One at a time for each guest. */
 	int (*check_memory)(struct guest_host *host, struct err *err); /* can it be saved here? */
 	int (*save)(struct guest *g, int dir_fd, const struct snapshot_spec *spec,
 	            const struct memory_ops *ops, void *arg, struct err *err);

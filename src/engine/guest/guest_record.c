@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A record outlives the program that wrote it: after an upgrade the new broker reads what the old
- * one has written, and whoever it cannot read, it cannot take over. So the bytes are not a dump of
- * the struct but its fields, one behind the other in the order of a table that says since which
- * version each is there. A record of version N is all rows whose `since` is N or less; what an
- * older one lacks is zero.
+ * A record outlives the program that wrote it: after an upgrade the new broker must read the old
+ * one's records to take over its guests. So the bytes are not a dump of the struct, but its fields
+ * in the order of a table, which says since which version each field exists. A record of version N
+ * has all rows whose `since` is N or less; fields that an older record lacks are zero.
  *
- * To add a field: a row for it, with a version one higher than GUEST_RECORD_VERSION; raise that;
- * keep a record of the new version in tests/upgrade/records (test-record says how). Zero has to
- * mean "as before". Rows are never removed, nor do they change their size.
+ * To add a field: add a row with a version one higher than GUEST_RECORD_VERSION; raise that; keep a
+ * record of the new version in tests/upgrade/records (test-record says how). Zero must mean "as
+ * before". Rows are never removed and never change their size.
  */
 #include "engine/guest/guest_record.h"
 
@@ -152,7 +151,7 @@ static int write_as(int dir_fd, const char *name, const struct guest_spec *spec,
 
 	if (r == 0)
 		r = read_boot_id(record.boot_id);
-	/* No sync: after a crash of the host there is no process to adopt. */
+	/* No sync: after a crash of the host there is no process left to adopt. */
 	if (r == 0)
 		r = fd_replace_file(dir_fd, name, bytes, guest_record_to_bytes(&record, bytes),
 		                    0600,
@@ -214,7 +213,8 @@ int guest_record_open_process(const struct guest_record *record, int *ret_pidfd)
 	fd = pidfd_open(record->pid, 0);
 	if (fd < 0)
 		return -ESRCH;
-	/* Only now: the pidfd holds the process, so what is read is about it or it is dead. */
+	/* Read only now: the pidfd pins the process, so this is about that process, or it is
+	 * dead. */
 	r = read_start_ticks(record->pid, &ticks);
 	if (r < 0 || ticks != record->start_ticks)
 		return -ESRCH;

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * RUN/sandboxes/ID/record: what a later broker needs to take a guest over. Written before the
- * guest runs. A pid alone says little after a crash: the record also has when that process began
- * and in which boot, and guest_record_open_process() believes it only if both still hold.
+ * guest runs. A pid may be reused after a crash, so the record also has the boot and the start time
+ * of that process, and guest_record_open_process() checks both.
  */
 #include "engine/engine.h"
 
@@ -23,19 +23,19 @@ struct guest_record { /* in memory */
 
 must_check int guest_record_write(int dir_fd, const struct guest_spec *spec, pid_t pid,
                                   struct err *err);
-/* -EPROTO when it is not one of ours, -ENOENT when there is none, -EPROTONOSUPPORT when it is of a
- * version that is not read here, which ret->version then is. */
+/* -EPROTO if it is not one of ours, -ENOENT if there is none, -EPROTONOSUPPORT if its version
+ * cannot be read here; ret->version is then set. */
 must_check int guest_record_read(int dir_fd, const char *id, struct guest_record *ret);
 /* The process, by pidfd; -ESRCH when it is gone. */
 must_check int guest_record_open_process(const struct guest_record *record, int *ret_pidfd);
 
-/* RUN/sandboxes/ID/saver: the same of the process that saves the guest's memory, which may outlive
- * the broker that has started it. < 0: there is none (any more). */
+/* RUN/sandboxes/ID/saver: the same for the process that saves the guest's memory, which may outlive
+ * the broker that started it. < 0: there is none (any more). */
 must_check int guest_record_write_saver(int dir_fd, const struct guest_spec *spec, pid_t pid,
                                         struct err *err);
 must_check int guest_record_open_saver(int dir_fd, const char *id, int *ret_pidfd);
 
-/* The bytes of one, for the two above. */
+/* The size and the bytes of a record, for the two above. */
 size_t guest_record_size(uint32_t version);
 size_t guest_record_to_bytes(const struct guest_record *record,
                              unsigned char bytes[GUEST_RECORD_SIZE_MAX]);

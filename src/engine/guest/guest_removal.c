@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How a guest goes. There is one way out, guest_remove(), for a killed, failed, dead or merely
- * found guest: kill the first process, and when it is reaped remove cgroups, layer and directory,
- * trying again as long as the kernel says busy. All of it works from the id alone, so that what an
- * earlier broker left needs no other code. A layer with a keeper's mark (kept_layer.h) is brought
- * to disk and stays; only discard() takes the mark off and removes it.
+ * Removes a guest. guest_remove() is the only way, for a guest that was killed, failed, found dead
+ * or only found by its name: it kills the first process, and when that is reaped it removes
+ * cgroups, layer and directory, trying again while the kernel says busy. All of it works from the
+ * id alone, so leftovers of an earlier broker need no other code. A layer with a keeper's mark
+ * (kept_layer.h) is synced to disk and stays; only discard() takes the mark off and removes it.
  *
  * Each step is a state (guest.h), and the table of steps is in guest_proceed_removal(). A step that
- * has to wait arms the timer or leaves a worker behind, one of the two, and returns to the loop. A
- * call of the kernel in a step may block for seconds on a slow disk: by then other guests' timers
- * and exits are due in one turn. That is why a timer never outlives its state.
+ * has to wait either arms the timer or starts a worker, and returns to the loop. A system call in a
+ * step may block for seconds on a slow disk; then other guests' timers and exits are due in the
+ * same turn. That is why a timer never outlives its state.
  */
 #include "engine/guest/guest.h"
 
@@ -35,7 +35,7 @@ static void try_again(struct guest *g)
 	g->retry_us = MIN(g->retry_us * 2, (uint64_t)RETRY_MOST_US);
 }
 
-/* Whether what could not be removed is tried again. In the end it is left to the next start. */
+/* Whether a failed removal is tried again. After some tries it is left to the next start. */
 static bool is_tried_again(struct guest *g, const char *what, int r)
 {
 	log_debug("jail.leftover", "id=%s what=%s errno=%d", g->spec.id, what, -r);
@@ -45,7 +45,7 @@ static bool is_tried_again(struct guest *g, const char *what, int r)
 	return true;
 }
 
-/* By a slow disk, or by something outside. */
+/* Called when a slow disk, or something outside, holds up the removal. */
 static void on_stuck(struct guest *g)
 {
 	bool is_held = g->child && pidns_is_held(g->pid);
@@ -56,8 +56,8 @@ static void on_stuck(struct guest *g)
 	guest_proceed_removal(g);
 }
 
-/* Here and below, a step of the removal: the state that follows, or its own, when something is
- * awaited that comes back to it. */
+/* This and the following functions are steps of the removal. Each returns the next state, or its
+ * own state if it waits for something that calls it again. */
 static enum guest_state await_death(struct guest *g)
 {
 	if (!g->child && !g->worker && !g->last)
@@ -83,7 +83,7 @@ static enum guest_state remove_groups(struct guest *g)
 	tell_final(g);
 	if (cgroup_remove(&g->host->cgroups, g->spec.id) == 0)
 		return GUEST_LAYER;
-	/* Something of it is still dying, or was never below the first process. */
+	/* Some of its processes are still dying, or were never below the first process. */
 	cgroup_kill(&g->host->cgroups, g->spec.id);
 	try_again(g);
 	return GUEST_GROUPS;
@@ -131,14 +131,14 @@ static enum guest_state remove_directory(struct guest *g)
 
 	if (r < 0 && is_tried_again(g, "directory", r))
 		return GUEST_DIRECTORY;
-	/* The word came when what was to be kept had been brought to disk. */
+	/* The discard came after the layer had been synced to be kept. */
 	if (g->is_discarded && storage_has(&g->host->storage, g->spec.id) &&
 	    ++g->leftovers <= LEFTOVERS_MAX)
 		return GUEST_LAYER;
 	return g->is_again && !g->gone ? GUEST_STARTING : GUEST_GONE;
 }
 
-/* The one end of a guest. */
+/* The end of every guest. */
 static void finish(struct guest *g)
 {
 	const guest_gone_fn gone = take_ptr(g->gone);
@@ -190,7 +190,8 @@ void guest_remove(struct guest *g)
 		(void)pidfd_send_signal(loop_child_pidfd(g->child), SIGKILL, NULL, 0);
 	/* A frozen v1 group cannot die, and the first process waits for what is below it. */
 	(void)!cgroup_freeze(&g->host->cgroups, g->spec.id, false, &ignored);
-	/* From the loop: whoever has asked is not called back before he has his answer. */
+	/* Called from the loop, so that the caller's callback does not run before this call has
+	 * returned. */
 	if (g->child)
 		guest_arm(g, STUCK_US, on_stuck);
 	else

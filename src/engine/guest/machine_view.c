@@ -71,7 +71,7 @@ static int write_cpuinfo(struct buf *out, unsigned n)
 	char line[8192];
 	int r = 0;
 
-	/* The first n stanzas, counted from 0. */
+	/* The first n stanzas, numbered from 0. */
 	while (host && r == 0 && fgets(line, sizeof(line), host)) {
 		if (strncmp(line, "processor", 9) == 0) {
 			if (seen == n)
@@ -108,7 +108,7 @@ static int write_meminfo(struct buf *out, uint64_t memory_bytes)
 	return r;
 }
 
-/* ps reckons from btime when a process began, so that is the host's. */
+/* ps computes the start time of a process from btime, so that is the host's. */
 static int write_stat(struct buf *out, unsigned n)
 {
 	FILE *host = fopen("/proc/stat", "re");
@@ -151,8 +151,8 @@ static const char *const dirs[] = {
 	MACHINE_VIEW_SYS_DIR "/kernel",
 };
 
-/* What follows from the number of CPUs alone is kept: to read the host's own costs more than all
- * else here. */
+/* Texts that depend only on the number of CPUs are cached: reading the host's files costs more than
+ * everything else here. */
 static struct {
 	const char *path;
 	int (*write)(struct buf *out, unsigned n_cpus);
@@ -168,7 +168,7 @@ static struct {
 	{SYS_CPU "/present", write_cpu_list},
 };
 
-/* In place: what is mounted inside is the inode, not the name. */
+/* Written in place, because the inode is mounted inside, not the name. */
 static int put_text(int fd, const char *path, const char *text, size_t len)
 {
 	auto_fd int file = openat(fd, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0444);

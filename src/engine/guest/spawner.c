@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The broker waits for the spawner, but never long: it asks, does what else a start needs, and by
- * then the answer is there. A spawner that does not answer in time is killed, and with it that one
- * start.
+ * The broker waits for the spawner, but never long: it asks, does the other work of a start, and by
+ * then the answer is there. A spawner that does not answer in time is killed, and only that one
+ * start fails.
  */
 #include "engine/guest/spawner.h"
 
@@ -23,7 +23,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define ANSWER_MS 20000 /* it takes less than one; a loaded host more */
+#define ANSWER_MS 20000 /* normally less than 1 ms; more on a loaded host */
 
 void spawner_init(struct spawner *n, struct guest_host *host)
 {
@@ -31,7 +31,7 @@ void spawner_init(struct spawner *n, struct guest_host *host)
 	list_init(&n->orphans);
 }
 
-/* It is a child of ours that holds nothing: it is reaped here, whatever it was doing. */
+/* The spawner holds nothing that could be lost, so it is killed and reaped here at any moment. */
 static void end_process(struct spawner *n)
 {
 	close_fd(&n->fd);
@@ -72,7 +72,7 @@ static int await_answer(int fd)
 	return r < 0 ? -errno : r == 0 ? -ETIMEDOUT : 0;
 }
 
-/* What it has made and nobody can have: its maps were not written, or its fds did not get here. */
+/* Discards a child that cannot be used: its maps were not written, or its fds did not arrive. */
 static void discard(const struct spawner_reply *reply, const int *fds, size_t n_fds)
 {
 	const id_t pid = (id_t)reply->pid;
@@ -115,7 +115,7 @@ static int open_userns(pid_t pid)
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* The new process has left for a user namespace of its own: that is T. */
+/* The new process has entered a new user namespace, which is T; this writes its maps. */
 static int map_userns(struct spawner *n, int fd, pid_t pid, struct err *err)
 {
 	char byte;
@@ -134,7 +134,7 @@ static int map_userns(struct spawner *n, int fd, pid_t pid, struct err *err)
 	return 0;
 }
 
-/* By a process that ends when T is there. */
+/* Makes T by a process that ends when T exists. */
 static int make_userns(struct spawner *n, struct err *err)
 {
 	int pair[2], pidfd = -1, r;

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The spawner: where sandboxes and zygotes hatch. A small process of ours that makes them in a user
- * namespace T between the host's and their own:
+ * The spawner: a small process that makes sandboxes and zygotes, in a user namespace T between the
+ * host's and their own:
  *
  *	host's --> T --> a sandbox's
  *	           +---> net namespaces, one a sandbox
  *
- * A zygote (zygote.h) is a process of T that has to enter sandboxes, and the kernel lets it only if
- * T is the parent of their user namespaces and the owner of their net namespaces. So both are made
- * from inside T, and as no process can go there and come back, the spawner sends a helper there for
- * each of them.
+ * A zygote (zygote.h) is a process of T that must enter sandboxes. The kernel allows that only if T
+ * is the parent of their user namespaces and the owner of their net namespaces. So both are made
+ * inside T. No process can enter T and come back, so the spawner sends a helper there for each
+ * sandbox.
  *
- * T maps every id to itself: the sandboxes' ranges and a few of its own, and not the host's root.
- * A helper's ids are of those few, and different for each sandbox, because the kernel counts what a
- * sandbox has by the owner of its user namespace, too (spawner_limits.h). The ids that files are
- * opened with (fsuid) are still root's, so that the child finds its way to the staging directory
- * and into its cgroup before it gives up all there is.
+ * T maps ids to themselves: the ranges of the sandboxes and a few of its own, but not the host's
+ * root. A helper's uid is one of those few, a different one for each sandbox, because the kernel
+ * also charges a sandbox's resources to the owner of its user namespace (spawner_limits.h). The ids
+ * for file access (fsuid) are still root's, so that the child can reach the staging directory and
+ * its cgroup before it gives up all rights.
  *
- * It holds its socket, the agent's binary, T and what the broker's memory held at probe(); it ends
- * when the broker does. What it begets are children of the broker's, not its own: a spawner that
- * died is made anew for the same T, and nobody notices. T lives on in its sandboxes, and a later
- * broker finds it through any of them.
+ * It holds its socket, the agent's binary, T and the broker's memory as of probe(); it ends when
+ * the broker does. The processes that it makes are children of the broker, not its own: if it dies,
+ * a new one is started for the same T, and nothing is lost. T lives on in its sandboxes, and a
+ * later broker finds it through any of them.
  */
 #include "engine/guest/spawner_orphan.h"
 #include "loop/loop.h"
@@ -58,12 +58,13 @@ void spawner_init(struct spawner *n, struct guest_host *host);
 void spawner_done(struct spawner *n); /* ends the process; T lives as long as a sandbox in it */
 /* Starts it if there is none. */
 must_check int spawner_need(struct spawner *n, struct err *err);
-/* T is the parent of this process's user namespace, unless that is the host's. */
+/* Finds T as the parent of this process's user namespace, unless that parent is the host's. */
 void spawner_find(struct spawner *n, pid_t guest);
 
 /*
- * Asks for a child that gets go_fd and status_fd; each ask must be followed by a take. What happens
- * between the two happens at the same time. group_fd: its cgroup (CLONE_INTO_CGROUP), or -1.
+ * Asks for a child that gets go_fd and status_fd; each ask must be followed by a take. The spawner
+ * works while the caller does other things between the two. group_fd: its cgroup
+ * (CLONE_INTO_CGROUP), or -1.
  */
 must_check int spawner_ask(struct spawner *n, enum spawner_kind kind, uint32_t slot, int go_fd,
                            int status_fd, int group_fd, struct err *err);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * There is no descriptor to watch, and SIGCHLD would tell of all children: so the group is looked
- * at now and then, for as long as it has members. One that is watched elsewhere and dies before it
- * has left the group may be reaped here: its watcher learns of the end all the same (loop.h).
+ * There is no descriptor to watch, and SIGCHLD would report all children, so the group is polled as
+ * long as it has members. A child that is watched elsewhere and dies before it has left the group
+ * may be reaped here; its watcher still learns of the end (loop.h).
  */
 #include "engine/guest/spawner_orphan.h"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Children of the broker's that it never got to know: a spawner died between the birth of one and
- * its answer. They end by themselves with the pipes that they wait on; what is left to do is to
- * reap them. Until it has its orders a child is in the spawner's process group, and leaves it right
- * behind, so the group of a dead spawner holds nothing else.
+ * Children that the broker does not know of, because a spawner died after it made one and before it
+ * answered. They end by themselves when the pipes that they wait on are closed; they only have to
+ * be reaped. A child is in the spawner's process group until it has its orders, and leaves the
+ * group right after, so the group of a dead spawner holds nothing else.
  */
 #include "base/list.h"
 #include "loop/loop.h"

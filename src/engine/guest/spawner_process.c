@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A child is cloned by a helper: a process that lives for this one clone. Its order is forced. It
- * takes the uid that is to own the sandbox's user namespace; then fsuid is set to root's, which
- * only one can who still has root's capabilities over the host; then it enters T, from where no
- * process comes back. The helper has the spawner's memory and descriptors, so that it costs little.
+ * A child is cloned by a helper: a process that lives for this one clone. The order of its steps is
+ * forced. It takes the uid that will own the sandbox's user namespace. Then it sets fsuid to
+ * root's, which needs root's capabilities over the host. Then it enters T, from which no process
+ * comes back. The helper shares the spawner's memory and descriptors, so it costs little.
  *
- * A net namespace takes as long to make as everything else of a clone, so the one for the next
- * guest is made behind the reply to this one.
+ * Making a net namespace takes as long as the rest of a clone, so the one for the next guest is
+ * made after the reply for this one.
  */
 #include "engine/guest/spawner_process.h"
 
@@ -33,8 +33,8 @@
 
 #define STACK_SIZE (1U << 20)
 
-/* To take an owner's uid and root's fsuid, and to enter namespaces. A helper has all over T, once
- * it is there, and those that get a user namespace of their own have all in that. */
+/* The capabilities to take an owner's uid and root's fsuid, and to enter namespaces. Once in T, a
+ * helper has all capabilities over T, and a process with its own user namespace has all in that. */
 #define CAPS (BIT64(CAP_SETUID) | BIT64(CAP_SYS_ADMIN))
 
 struct self {
@@ -57,14 +57,14 @@ struct spawn {
 
 static int set_uid(uid_t uid)
 {
-	/* Not libc's, which would tell threads that the broker may have had. */
+	/* Not libc's function, which would signal threads that only the broker had. */
 	if (syscall(SYS_setresuid, uid, uid, uid) < 0)
 		return -errno;
 	(void)setfsuid(0);
 	return setfsuid((uid_t)-1) == 0 ? 0 : -EPERM; /* asks only */
 }
 
-/* Capabilities stay through the changes of ids; T, once entered, resets this. */
+/* Keeps capabilities across changes of ids; entering T resets this. */
 static int leave_groups(void)
 {
 	if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0 ||
@@ -82,8 +82,8 @@ static int enter(const struct self *self, uid_t uid)
 	return r == 0 && setns(self->userns_fd, CLONE_NEWUSER) < 0 ? -errno : r;
 }
 
-/* Runs fn(arg) in a process that has our memory and our descriptors but ids and namespaces of its
- * own, and waits for it. */
+/* Runs fn(arg) in a process that shares our memory and descriptors but has its own ids and
+ * namespaces, and waits for it. */
 static pid_t run_helper(const struct self *self, int (*fn)(void *arg), void *arg, int flags)
 {
 	pid_t pid = clone(fn, self->stack + STACK_SIZE,
@@ -102,7 +102,7 @@ static int make_net(void *arg)
 	return 0;
 }
 
-/* T is its owner, so it is made there; then it is ours until the next guest gets it. */
+/* Made inside T, so that T owns it; we hold it until the next guest gets it. */
 static int enter_new_net(struct self *self)
 {
 	pid_t pid = run_helper(self, make_net, self, 0);
@@ -129,7 +129,8 @@ static int open_socket(struct self *self)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Of the broker's, as its children are: so it reaps them, and adopts them after a restart. */
+/* Clones a child of the broker (CLONE_PARENT), so that the broker reaps it, and adopts it after a
+ * restart. */
 static pid_t clone_sibling(uint64_t flags, int group_fd, int *ret_pidfd)
 {
 	struct clone_args args = {
@@ -156,7 +157,7 @@ static int clone_child(struct spawn *s)
 {
 	const struct spawner_request *req = s->req;
 	const bool is_zygote = req->kind == SPAWNER_ZYGOTE;
-	/* A zygote shares the host's pids: it can enter only those below its own. */
+	/* A zygote stays in the host's pid namespace: it can enter only those below its own. */
 	const uint64_t flags =
 		(is_zygote ? 0 : CLONE_NEWUSER | CLONE_NEWPID) | (is_guest(req) ? 0 : CLONE_NEWNET);
 	struct jail jail = {.filter = &s->host->filter,
@@ -216,7 +217,7 @@ static int hatch(struct guest_host *host, struct self *self, const struct spawne
 		r = ret->socket_fd = open_socket(self);
 	if (r < 0)
 		return r;
-	/* Of the broker's too, so that what it makes as a sibling is. */
+	/* The helper is a child of the broker too, so that its siblings are. */
 	pid = run_helper(self, help, &spawn, CLONE_PARENT);
 	if (pid < 0)
 		return pid;
@@ -255,7 +256,7 @@ static void serve_one(struct guest_host *host, struct self *self)
 		(void)!enter_new_net(self); /* else the next guest tries again */
 }
 
-/* 0, 1 and 2 must be something, or a socket would be born there. */
+/* fds 0, 1 and 2 must be open, or a new socket would get one of these numbers. */
 static int shed_fds(const struct self *self)
 {
 	auto_fd int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -283,7 +284,7 @@ static int shed_fds(const struct self *self)
 	return 0;
 }
 
-/* As every child shall have them: it inherits them and sets none itself. */
+/* Sets signals as every child needs them: children inherit them and set none themselves. */
 static void reset_signals(void)
 {
 	sigset_t none;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The spawner's own side, and what it and the broker say to each other: a request and a reply at a
- * time, on a SOCK_SEQPACKET socket.
+ * The spawner's own side, and its messages with the broker: one request and one reply at a time, on
+ * a SOCK_SEQPACKET socket.
  */
 #include "engine/guest/spawner.h"
 #include "loop/starter.h"
@@ -18,9 +18,9 @@ struct spawner_reply {  /* with pidfd and socket_fd of struct hatched */
 	int32_t helper; /* a child of the broker's that has ended, to be reaped; 0: there is none */
 };
 
-/* HOST_JOB_NAMESPACE, in a child of the starter; arg is a struct guest_host: makes T. "u" on its
- * socket asks the broker to write the maps, and a byte says that it has. */
+/* HOST_JOB_NAMESPACE, in a child of the starter; arg is a struct guest_host. Makes T. It sends "u"
+ * on its socket to ask the broker to write the maps, and the broker answers with a byte. */
 _Noreturn int spawner_found_run(const struct starter_order *order, void *arg);
-/* HOST_JOB_SPAWNER, likewise. Its fds are the socket and T. A first reply, without a request, tells
- * that it serves. */
+/* HOST_JOB_SPAWNER, likewise. Its fds are the socket and T. It sends a first reply, without a
+ * request, when it is ready. */
 _Noreturn int spawner_run(const struct starter_order *order, void *arg);

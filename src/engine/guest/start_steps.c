@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How a guest comes up, as the broker sees it: the steps of its kind, in their order. Each makes
- * one host object that removal finds again by the sandbox's id. The spawner clones the child while
- * we go on; the child waits for the last step. What is only for the child is closed here when all
- * is done or failed. A layer that is a copy is made meanwhile, too (disk_snapshot.h): where it is
- * needed, the start stands still until it is there.
+ * The broker's side of a guest's start: the steps of its kind, in order. Each makes one host object
+ * that removal finds again by the sandbox's id. The spawner clones the child meanwhile; the child
+ * waits for the last step. Fds that are only for the child are closed here at the end, or after a
+ * failure. If the layer is a copy, it is made meanwhile too (disk_snapshot.h), and the first step
+ * that needs it waits for it.
  */
 #include "engine/guest/start_steps.h"
 
@@ -24,7 +24,7 @@
 
 #define LISTEN_BACKLOG 16
 
-/* Its processes are not begun here, only what they stand on. */
+/* Whether only the environment is made here: the processes come from saved memory. */
 static bool is_founder(const struct start *s)
 {
 	return s->kind == SPAWNER_FOUNDER;
@@ -98,7 +98,7 @@ int start_make_pipes(struct start *s, struct err *err)
 	return 0;
 }
 
-/* An address in our run directory, whatever the length of its path. */
+/* An address in our run directory, for a path of any length. */
 struct sockaddr_un guest_agent_address(const struct guest *g)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -120,7 +120,8 @@ int start_ask_spawner(struct start *s, struct err *err)
 	return r;
 }
 
-/* The spawner died before it answered. What it may have made ends with the pipes that it was given.
+/* The spawner died before it answered. A child that it may have made ends with the pipes that it
+ * was given.
  */
 static int ask_again(struct start *s, struct hatched *ret, struct err *err)
 {
@@ -158,7 +159,7 @@ int start_take_child(struct start *s, struct err *err)
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch the jail's process") : 0;
 }
 
-/* The socket is of the sandbox's net namespace: the agent must not hold one of the host's. */
+/* The socket belongs to the sandbox's net namespace: the agent must not hold one of the host's. */
 int start_listen(struct start *s, struct err *err)
 {
 	const struct sockaddr_un addr = guest_agent_address(s->g);

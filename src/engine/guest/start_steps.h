@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What a start holds on its way, and the steps that the starts of all kinds share. */
+/* The state of a start, and the steps that all kinds share. */
 #include "engine/guest/child_orders.h"
 #include "engine/guest/guest.h"
 
@@ -22,7 +22,7 @@ struct start { /* the fds are only for the child */
 
 struct start_step {
 	const char *name;
-	/* 1: something is awaited, and guest_go_on() comes back to this step. */
+	/* Returns 1 if it waits for something; guest_go_on() then runs this step again. */
 	int (*run)(struct start *s, struct err *err);
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A volume gets its name when it is whole, and loses it before it goes: what a broker that died in
- * between has left has another, and the next start removes it.
+ * A volume gets its name when it is complete, and loses it before it is removed. So if a broker
+ * dies in between, the rest has another name, and the next start removes it.
  */
 #include "engine/guest/volume.h"
 

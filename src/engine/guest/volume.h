@@ -6,9 +6,10 @@
  *	layers/vo_…/keeper	whose it is (kept_layer.h)
  *	layers/vo_…/files	what a guest has of it
  *
- * with a quota group of its own as its hard limit. A guest gets `files` as an idmapped mount
- * without set-id bits and devices, so that on disk its ids are 0 to 65535, whoever wrote them, and
- * the mark lies where no path from inside leads. Several guests can have one at a time.
+ * with its own quota group as the hard limit. A guest gets `files` as an idmapped mount without
+ * set-id bits and devices, so the ids on disk are 0 to 65535, whichever guest wrote them. The mark
+ * is outside `files`, where no path from inside leads. Several guests can have a volume at the same
+ * time.
  */
 #include "engine/engine.h"
 

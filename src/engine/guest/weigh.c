@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A divisor is a power of two, so that it seldom changes: a change is a write for each sandbox of
- * the owner. It rises at once and falls slowly: whoever lets his sandboxes work in turns is taken
- * for as many as that.
+ * the owner. It rises at once and falls slowly, so an owner whose sandboxes work in turns is
+ * counted as if all of them worked.
  */
 #include "engine/guest/weigh.h"
 
@@ -37,7 +37,7 @@ static bool is_shared(const struct weigh *w)
 	return HASH_COUNT(w->owners) > 1;
 }
 
-/* Of one owner. What starts is busy, and has ended to be so by the next look. */
+/* How many guests of one owner are starting. They count as busy until the next look. */
 static uint32_t count_starting(struct guest_host *host, const struct owner *o)
 {
 	uint32_t n = 0;
@@ -61,7 +61,7 @@ static bool has_group(const struct guest *g)
 	return g->state == GUEST_STARTING || g->state == GUEST_RUNNING;
 }
 
-/* Whether it was written. */
+/* Returns whether it was written. */
 static bool set_weight(struct guest *g, uint32_t weight)
 {
 	struct err err;
@@ -74,7 +74,7 @@ static bool set_weight(struct guest *g, uint32_t weight)
 	return true;
 }
 
-/* How much of a CPU it used since it was read before. */
+/* How much of a CPU it used since the last reading. */
 static void read_use(struct guest *g, uint64_t now_us)
 {
 	uint64_t ns = cgroup_cpu_ns(&g->host->cgroups, g->spec.id);
@@ -108,7 +108,7 @@ static void count_busy(struct weigh *w)
 	}
 }
 
-/* Those that were read go to the end of the list: the next look begins behind them. */
+/* Guests that were read go to the end of the list, so the next look starts with others. */
 static void read_some(struct guest_host *host, uint64_t now_us)
 {
 	const struct list *last = host->guests.prev;
@@ -126,7 +126,7 @@ static void read_some(struct guest_host *host, uint64_t now_us)
 	}
 }
 
-/* Whether all have theirs now. */
+/* Returns whether all have their weight now. */
 static bool write_some(const struct weigh *w)
 {
 	unsigned n = 0;
@@ -165,8 +165,7 @@ static struct owner *get_owner(struct weigh *w, uint64_t number)
 	o = xnew0(struct owner);
 	o->number = number;
 	HASH_ADD(hh, w->owners, number, sizeof(o->number), o);
-	/* The second one changes what the first one's sandboxes have; likewise the last but one
-	 * that leaves. */
+	/* A second owner changes the weights of the first one's sandboxes; so does its leaving. */
 	if (HASH_COUNT(w->owners) == 2)
 		loop_timer_set_in(w->look, 0);
 	return o;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Capabilities: all of them are over the sandbox's own user namespace, and still most are dropped,
- * because each opens kernel code that a sandbox has no use for. Under no_new_privs an exec gains
- * none that the process did not have, so the agent must hold what it passes on to execs as root.
+ * Capabilities. All are over the sandbox's own user namespace only. Still most are dropped, because
+ * each exposes kernel code that a sandbox does not need. Under no_new_privs an exec gains no
+ * capability that the process did not have, so the agent must hold those that execs as root get.
  */
 #include "engine/jail/jail_child.h"
 
@@ -15,7 +15,8 @@
 	(BIT64(CAP_CHOWN) | BIT64(CAP_DAC_OVERRIDE) | BIT64(CAP_FOWNER) | BIT64(CAP_FSETID) |      \
 	 BIT64(CAP_SETUID) | BIT64(CAP_SETGID) | BIT64(CAP_KILL))
 #define OF_ROOT (FOR_FILES_AND_USERS | BIT64(CAP_NET_BIND_SERVICE) | BIT64(CAP_SETFCAP))
-/* SYS_PTRACE finds the processes of an exec; SETPCAP empties the bounding set of an exec as user.
+/* The agent needs SYS_PTRACE to find the processes of an exec, and SETPCAP to empty the bounding
+ * set of an exec as user.
  */
 #define OF_AGENT (OF_ROOT | BIT64(CAP_SYS_PTRACE) | BIT64(CAP_SETPCAP))
 

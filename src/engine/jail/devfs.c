@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * /dev: nodes of the sandbox's own tmpfs, a devpts and shared memory. The nodes are mounted
- * read-only: that forbids touching their inodes, not writing to a device.
+ * read-only: that protects their inodes, but devices can still be written to.
  */
 #include "engine/jail/jail_child.h"
 #include "engine/layer/own_tmpfs.h"
@@ -22,7 +22,8 @@ int jail_mount_dev(struct jail *jail, struct err *err)
 	(void)snprintf(pts, sizeof(pts), PTS_OPTIONS, jail->shares[SHARE_TERMINALS]);
 	if (mount("devpts", "r/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, pts) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount devpts");
-	/* What is in it counts as memory of whoever wrote it; half of the limit leaves room. */
+	/* Files in it count as memory of the process that wrote them; half of the limit leaves room
+	 * for others. */
 	(void)snprintf(shm, sizeof(shm), "mode=1777,nr_inodes=65536,size=%" PRIu64,
 	               jail->spec->limits.memory_bytes / 2);
 	if (mount("tmpfs", "r/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, shm) < 0)

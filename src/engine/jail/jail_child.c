@@ -18,10 +18,10 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-/* Above everything of the host's that has not asked for better: sandboxes die first. */
+/* Higher than the host's own processes normally have, so that sandboxes die first. */
 #define OOM_SCORE "500"
 
-/* They come when the id maps are written and the cgroups joined. */
+/* The orders come when the id maps are written and the cgroups are joined. */
 static int await_orders(struct jail *jail, struct err *err)
 {
 	static_assert(JAIL_ORDER_FDS <= FD_PASS_MAX, "the orders need a second message");
@@ -48,7 +48,7 @@ static int await_orders(struct jail *jail, struct err *err)
 	return 0;
 }
 
-/* While /proc/self is still ours: the next steps change who we are. */
+/* Done while we may still write to /proc/self: the next steps change our ids. */
 int jail_set_oom_score(struct jail *jail, struct err *err)
 {
 	(void)jail;
@@ -66,7 +66,8 @@ int jail_leave_session(struct jail *jail, struct err *err)
 	return 0;
 }
 
-/* Now, and not by clone3(), so that the namespace's root is our group and not the broker's. */
+/* Done here and not by clone3(), so that the namespace's root is our cgroup and not the
+ * broker's. */
 int jail_unshare_cgroup(struct jail *jail, struct err *err)
 {
 	(void)jail;
@@ -75,7 +76,8 @@ int jail_unshare_cgroup(struct jail *jail, struct err *err)
 	return 0;
 }
 
-/* The last step that walks the host's paths, still as the host's root. Its owner is root inside. */
+/* The last step that uses host paths, still as the host's root. The staging directory belongs to
+ * root inside. */
 int jail_mount_staging(struct jail *jail, struct err *err)
 {
 	char options[96];
@@ -169,7 +171,7 @@ static int keep_fd(int fd)
 	return fcntl(fd, F_SETFD, 0) < 0 ? -errno : 0;
 }
 
-/* Only what the agent's contract names outlives the exec, whatever else was left open. */
+/* Only the fds of the agent's contract survive the exec, whatever else was left open. */
 static int sort_fds(struct jail *jail, struct err *err)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -195,7 +197,7 @@ int jail_load_filter(struct jail *jail, struct err *err)
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot load the filter") : 0;
 }
 
-/* The agent's contract: what it is told, and nothing of the host's environment. */
+/* The agent's contract: it gets these variables and nothing of the host's environment. */
 static int exec_agent(struct jail *jail, struct err *err)
 {
 	char listen[40], ready[40], open_files[40], caps[48], groups[32 + 12 * CGROUP_TREES_MAX];
@@ -220,7 +222,7 @@ static int exec_agent(struct jail *jail, struct err *err)
 	return err_set(err, ERR_INTERNAL, errno, "execveat");
 }
 
-/* A copy has names of its own; what goes on where it was keeps them. */
+/* A copy gets new names; a sandbox that is resumed keeps its own. */
 static int give_new_names(struct jail *jail, struct err *err)
 {
 	return jail->spec->is_resumed ? 0 : give_names(jail, err);

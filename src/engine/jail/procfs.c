@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * /proc and /sys. A fresh proc of the sandbox's own pid namespace, of which
+ * /proc and /sys. A fresh proc of the sandbox's own pid namespace, in which
  *	- files and directories that tell of the host or of other sandboxes are covered,
  *	- files that tell of the machine are covered by ones that tell of the sandbox's share,
  *	- /proc/sys is read-only, and some files in it are covered by ones of the sandbox's own.
  * Covers are files of the sandbox's own tmpfs (own_tmpfs.h), which belongs to the host's user
- * namespace and is mounted read-only here. After mounting, each cover is looked at from the front:
- * what is seen must be the very inode that was meant. A name that this kernel does not have needs
- * no cover, nor does a file that only the host's root may open: nobody inside is its owner or may
- * pass for him.
+ * namespace and is mounted read-only here. After mounting, each cover is checked: its path must
+ * lead to exactly the inode of the cover. A name that this kernel does not have needs no cover, nor
+ * does a file that only the host's root may open: nobody inside is its owner or can act as the
+ * owner.
  */
 #include "engine/guest/machine_view.h"
 #include "engine/jail/jail_child.h"
@@ -30,7 +30,7 @@ static const char *const hidden_files[] = {
 static const char *const hidden_dirs[] = {
 	"acpi", "asound", "bus", "driver", "dynamic_debug", "fs", "irq", "pressure", "scsi", "tty",
 };
-/* The host root's alone, unless the host's administrator has opened them. */
+/* Only the host's root may open these, unless the administrator has changed that. */
 static const char *const closed_files[] = {
 	"kcore", "kmsg", "kpagecgroup", "kpagecount", "kpageflags", "pagetypeinfo", "slabinfo", "sysrq-trigger",
 	"timer_list", "vmallocinfo", "vmcore",
@@ -78,7 +78,7 @@ static int put_own(const char *name, struct err *err)
 	return put_covers(cover, &name, 1, err);
 }
 
-/* Owner and group are strangers here, so the others' bits decide, for root too. */
+/* Owner and group are not mapped here, so the bits for others decide, even for root. */
 static bool is_closed(const char *name)
 {
 	char place[48];
@@ -101,7 +101,7 @@ static int set_read_only(const char *path, uint64_t more)
 
 int jail_bind_machine_view(struct err *err)
 {
-	/* Each is the view again: binds of what is in it inherit the flags. */
+	/* Each is a bind of the view: binds of its contents inherit the flags. */
 	static const struct {
 		const char *path;
 		uint64_t more;
@@ -116,8 +116,7 @@ int jail_bind_machine_view(struct err *err)
 	return 0;
 }
 
-/* Over the bind of /proc/sys, and not below it: a mount that is hidden is one that CRIU cannot
- * save. */
+/* Mounted over the bind of /proc/sys, not below it: CRIU cannot save a hidden mount. */
 static int put_settings(struct err *err)
 {
 	static const char *const counts = "sys/fs/quota"; /* of all disks, and none is a limit */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The root, over detached, idmapped mounts: of an image one overlay, in which the fittings lie over
- * the image; of `host` two, `/` over the skeleton and `/usr` over the host's own. Everything is
- * named relative to the staging tmpfs with one-letter names, because an overlay shows its options
- * in mountinfo for all inside to read, and no path of the host may stand there.
+ * The root, made of overlays over detached, idmapped mounts. For an image it is one overlay, with
+ * the fittings over the image; for `host` two, `/` over the skeleton and `/usr` over the host's
+ * own. Everything has a one-letter name relative to the staging tmpfs, because an overlay's options
+ * are in mountinfo, which all inside can read, and no host path may be there.
  */
 #include "engine/jail/jail_child.h"
 #include "engine/linux/syscalls.h"
@@ -18,8 +18,8 @@
  * userxattr: overlay's own marks are user.* attributes, which is what a user namespace may set.
  * volatile: no fsync of a guest, nor the end of its mount, makes the layers' filesystem write a
  * transaction, which every sandbox on the host would wait for. A layer does not outlive a crash of
- * the host, so nothing is lost. The kernel marks the work directory and mounts it only once. A
- * layer that is kept is to outlive crashes and to be mounted again: there fsync is fsync.
+ * the host, so nothing is lost. The kernel marks the work directory and mounts it only once. A kept
+ * layer must survive crashes and be mounted again, so it is not volatile: there fsync works.
  */
 #define ROOT_OPTIONS  "lowerdir=t/root,upperdir=l/root,workdir=l/root.work"
 #define USR_OPTIONS   "lowerdir=t/usr:b,upperdir=l/usr,workdir=l/usr.work"
@@ -44,7 +44,7 @@ static const char *const places[] = {
 };
 static_assert(ARRAY_SIZE(places) == JAIL_MOUNT_COUNT, "a mount has no place");
 
-/* An image to be looked at, and no more: read-only, and in nobody's search path. */
+/* Mounts an image that is only shown: read-only, and in no search path. */
 static int mount_shown(struct jail *jail, struct err *err)
 {
 	if (mkdir("r/" SHOWN, 0755) < 0 ||
@@ -61,7 +61,7 @@ static int make_place(const char *path, struct err *err)
 	               : 0;
 }
 
-/* What was written over the template, as it lies on disk. */
+/* Binds what was written over the template, as it is on disk. */
 static int bind_upper(const char *layer, const char *tree, const char *name, struct err *err)
 {
 	char from[32], to[32];
@@ -87,9 +87,9 @@ static int mount_over(const char *to, const char *dirs, const char *layer, struc
 }
 
 /*
- * A snapshot as three directories: /shown/N is its root as a sandbox of it would see it, N.root
- * and, of `host`, N.usr the overlay's upper directories. Who compares two of one template need look
- * only at what is in those.
+ * Shows a snapshot as three directories: /shown/N is its root as its sandbox would see it; N.root
+ * and, for `host`, N.usr are the overlay's upper directories. To compare two snapshots of one
+ * template, only those need to be read.
  */
 static int mount_disk_snapshot(struct jail *jail, size_t i, struct err *err)
 {
@@ -114,7 +114,7 @@ static int mount_disk_snapshot(struct jail *jail, size_t i, struct err *err)
 	return r == 0 && is_host ? mount_over(usr, "usr:t/usr:b", layer, err) : r;
 }
 
-/* Beside a single snapshot: what it was written over, as /shown/t. */
+/* For a single snapshot: shows its template as /shown/t. */
 static int mount_template(const struct jail *jail, struct err *err)
 {
 	static const char root[] = "r/" SHOTS "/t";
@@ -170,8 +170,8 @@ int jail_mount_root(struct jail *jail, struct err *err)
 int jail_pivot(struct jail *jail, struct err *err)
 {
 	(void)jail;
-	/* With both names ".", the old root ends up stacked under the new one, and is then let go
-	 * with all that hangs on it. */
+	/* With both names ".", the old root ends up stacked under the new one, and is then detached
+	 * with all its mounts. */
 	if (chdir("r") < 0 || sys_pivot_root(".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
 	    chdir("/") < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot change the root");

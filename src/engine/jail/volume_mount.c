@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Where a volume is put. The root may be one in which hostile code has lived before, so its path is
- * walked part by part and no link is followed: whatever is in the way fails the start with a word
- * of it. Nothing of the guest runs yet, and what is missing is made as the guest's own root.
+ * Mounts a volume. Hostile code may have run in this root before, so the path is walked part by
+ * part and no link is followed; anything in the way fails the start with an error. Nothing of the
+ * guest runs yet. Missing directories are made as the guest's root.
  */
 #include "engine/jail/jail_child.h"
 

@@ -16,7 +16,7 @@ static uint64_t align_down(uint64_t n)
 	return n & ~(ALIGN - 1);
 }
 
-/* 1: this disk cannot. */
+/* Returns 1 if this disk cannot allocate. */
 static int allocate(int fd, uint64_t from, uint64_t bytes)
 {
 	int r;
@@ -29,7 +29,7 @@ static int allocate(int fd, uint64_t from, uint64_t bytes)
 	return errno == EOPNOTSUPP || errno == ENOSYS ? 1 : -errno;
 }
 
-/* Without a hole there it stays allocated, which harms nobody. */
+/* If punching the hole fails, the blocks stay allocated, which does no harm. */
 static void give_back(int fd, uint64_t from)
 {
 	struct stat st;
@@ -39,7 +39,7 @@ static void give_back(int fd, uint64_t from)
 		                st.st_size - (off_t)from);
 }
 
-/* The file gets its name once it holds a whole filesystem. */
+/* The file gets its name once it holds a complete filesystem. */
 int backing_make(const char *path, uint64_t bytes, struct err *err)
 {
 	auto_free char *temp = xasprintf("%s.new", path);
@@ -132,7 +132,7 @@ int backing_fit(int file_fd, int fs_fd, uint64_t spare)
 
 int backing_hold(int file_fd, uint64_t bytes)
 {
-	/* With its length, since not every filesystem frees what lies behind the end. */
+	/* The length is set too, since not every filesystem frees blocks behind the end. */
 	int r = ftruncate(file_fd, (off_t)bytes) < 0 ? -errno : allocate(file_fd, 0, bytes);
 
 	if (r < 0)

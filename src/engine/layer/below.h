@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* The file `below` in a layer that is a copy of a snapshot: what was in it from the beginning,
- * which counts for who wrote it, and yet takes of the sandbox's disk (disk_snapshot.c). */
+/* The file `below` in a layer that is a copy of a snapshot: how much it had from the snapshot.
+ * Those bytes count for the layer that wrote them, but take part of this sandbox's disk too
+ * (disk_snapshot.c). */
 #include <stdint.h>
 
 #define DISK_SNAPSHOT_BELOW "below"

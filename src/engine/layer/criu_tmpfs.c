@@ -12,7 +12,7 @@ int criu_tmpfs_open(struct criu_tmpfs *s, const char *run_dir, struct err *err)
 	*s = (struct criu_tmpfs){.fd = -1, .path = xasprintf("%s/stage", run_dir)};
 	if (mkdir(s->path, 0700) < 0 && errno != EEXIST)
 		return err_set(err, ERR_INTERNAL, errno, "cannot make '%s'", s->path);
-	/* One that a killed broker left behind. */
+	/* Removes one that a killed broker left behind. */
 	while (umount2(s->path, MNT_DETACH | UMOUNT_NOFOLLOW) == 0)
 		;
 	if (mount("tmpfs", s->path, "tmpfs", flags, "mode=755,size=64k,nr_inodes=64") == 0)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The tmpfs at RUN/stage. CRIU keeps there what it has found out of the kernel, for all its runs
- * (criu.h): that saves a third of its time. No sandbox sees it.
+ * The tmpfs at RUN/stage. CRIU keeps there, for all its runs, what it has found out about the
+ * kernel (criu.h): that saves a third of its time. No sandbox sees it.
  */
 #include "base/err.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Kernels from 6.12 mount an erofs file as it is; before that it takes a loop device, which goes
+ * Kernels from 6.12 on mount an erofs file directly. Older ones need a loop device, which vanishes
  * with the last copy of the mount.
  */
 #include "engine/layer/image.h"
@@ -149,7 +149,7 @@ int images_remove(struct images *im, const struct digest *digest, struct err *er
 
 	images_drop(im, digest);
 	digest_to_hex(digest, hex);
-	/* First the name: what is half removed must not be taken for an image. */
+	/* The name is changed first: a half removed image must not be taken for a good one. */
 	(void)snprintf(gone, sizeof(gone), "%s.gone", hex);
 	if (renameat(im->templates_fd, hex, im->templates_fd, gone) < 0 && errno != ENOENT)
 		return err_set(err, ERR_INTERNAL, errno, "cannot remove image %.12s…", hex);
@@ -201,7 +201,7 @@ void images_each(const struct images *im, void (*fn)(const struct image_info *in
 	dir_tell(&dir, "templates");
 }
 
-/* What a killed broker left behind. */
+/* Removes what a killed broker left behind. */
 static void sweep_mounts(const char *mounts)
 {
 	auto_dir struct dir_reader dir = {.fd = -1};

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The images that templates consist of, on disk and mounted. An image is one erofs file, named by
- * the SHA-256 of its bytes; it never changes and is shared by all sandboxes that start from it.
+ * The images of templates, on disk and mounted. An image is one erofs file, named by the SHA-256 of
+ * its bytes. It never changes, and all sandboxes that start from it share it.
  *
  *	DATA/templates/DIGEST/image.erofs
  *	DATA/templates/DIGEST/keeper	the store that has its record, as of a layer (kept_layer.h)
  *	RUN/images/DIGEST/		where it is mounted, from the first sandbox on
  *
- * Each jail has its own copy of the mount, so ours is only a way to come by it and may go at any
- * time: at most so many stay, the least recently used go first. A broker that was killed leaves its
- * mounts to the next, which takes them down.
+ * Each jail has its own copy of the mount, so ours is needed only to make copies and may be removed
+ * at any time: a bounded number stay, and the least recently used go first. The next broker
+ * unmounts what a killed one left.
  */
 #include "base/list.h"
 #include "engine/engine.h"
@@ -27,14 +27,15 @@ must_check int images_open(struct images *im, const char *data_dir, const char *
                            struct err *err);
 void images_close(struct images *im); /* running jails keep their copies */
 
-/* The root of the mounted image. *ret_fd is borrowed, until the next call that mounts or drops. */
+/* The root of the mounted image. *ret_fd is borrowed, until the next call that mounts or drops
+ * one. */
 must_check int images_mount(struct images *im, const struct digest *digest, int *ret_fd,
                             struct err *err);
 /* The file itself, for reading: a vm's disk. */
 must_check int images_open_file(const struct images *im, const struct digest *digest, int *ret_fd,
                                 struct err *err);
 void images_drop(struct images *im, const struct digest *digest); /* the mount alone */
-/* Mount and file. 0 as well if there is none. The caller knows that nobody uses it. */
+/* Removes mount and file. 0 also if there is none. The caller makes sure that nobody uses it. */
 must_check int images_remove(struct images *im, const struct digest *digest, struct err *err);
 
 must_check int image_write_keeper(int dir_fd, uint64_t keeper, struct err *err);

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-/* What a host of many CPUs tells of itself (machine_view.h) has room in it, too. */
+/* Large enough also for the machine view of a host with many CPUs (machine_view.h). */
 #define SIZE "4m"
 
 struct node {
@@ -59,7 +59,7 @@ static int fill(int fd)
 	return r;
 }
 
-/* Not nodev: its nodes are meant. */
+/* Not nodev, because it has device nodes. */
 static int mount_detached(int *ret_fd)
 {
 	auto_fd int fs = fsopen("tmpfs", FSOPEN_CLOEXEC);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Whose a layer is. All layers and volumes of one owner, a project, may fill a share of the room
- * together; who fills it gets EDQUOT, and the others keep theirs.
+ * The owners of layers. All layers and volumes of one owner (a project) together may use a share of
+ * the room. An owner that fills its share gets EDQUOT, and the others keep theirs.
  *
  *	0/LAYER --.
  *	0/LAYER ---+--> 1/OWNER: at most SHARE percent of what the layers can have
  *	0/VOLUME -'
  *
- * The kernel holds it, by a quota group above those of the layers. Metering could not: between two
- * readings a project with many sandboxes fills any disk. To admit by the sum of disk limits would
- * forbid what makes sandboxes cheap, that most of them use little of their limit.
+ * The kernel enforces it, by a quota group above those of the layers. Metering could not: between
+ * two readings a project with many sandboxes can fill any disk. Admission by the sum of disk limits
+ * would be wasteful, since most sandboxes use little of their limit.
  *
- * Only with simple quotas (Linux 6.7): there a byte counts for whoever wrote it, snapshots of it
- * too, and a layer can be put into a group at any time. Older ones would have to count the whole
- * filesystem again. A share of 100 is none, and costs nothing.
+ * This needs simple quotas (Linux 6.7): there a byte counts for the layer that wrote it, also in
+ * snapshots, and a layer can join a group at any time. Older quotas would have to count the whole
+ * filesystem again. A share of 100 means no limit, and costs nothing.
  */
 #include "engine/layer/storage.h"
 

@@ -40,7 +40,7 @@ uint64_t room_headroom(uint64_t disk_bytes)
 	return MIN(disk_bytes / 8, HEADROOM_MOST);
 }
 
-/* What the disk can give without the reserve; a bit before, so that growing fills up nothing. */
+/* What the disk can give without the reserve, and a bit less, so that growing does not fill it. */
 static uint64_t left_to_take(const struct room_figures *f)
 {
 	uint64_t kept = f->reserve + f->reserve / 4 + f->missing;
@@ -194,7 +194,7 @@ static bool should_fit(const struct room *room, const struct room_figures *f)
 	return f->layers_unallocated > 3 * f->headroom;
 }
 
-/* Given up at once, and made again by a child. */
+/* The reserve is given up at once, and made again by a child. */
 static void give_up_reserve(struct room *room, const struct room_figures *f)
 {
 	log_warn("room.reserve_given", "bytes=%" PRIu64, f->held);

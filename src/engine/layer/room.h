@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Watches the disk that the layers share with the daemon's own files (database, output, templates):
- * has the layers' filesystem grow ahead of its use (backing.h), keeps a reserve out of its reach,
- * and knows whether new work may begin.
+ * Watches the disk that the layers share with the daemon's own files (database, output, templates).
+ * It grows the layers' filesystem ahead of its use (backing.h), keeps a reserve that the layers
+ * cannot use, and knows whether new work may start.
  *
  *	the disk:	| ours | layers, as allocated |  free  . . . . . .  |  reserve  |
  *	                                        grows ---->		    ^ never beyond
@@ -12,21 +12,22 @@
  *	full --> ok		there is an eighth more than the reserve again
  *	any --> read only	the layers' filesystem gave up; a start mounts it anew (storage.c)
  *
- * Others of the host know nothing of a reserve. Half of it is a file, DATA/reserve, that is given
- * up when somebody has filled the disk: so that the database can be written, and what runs goes
- * on. It is made again when there is room.
+ * Other programs of the host do not know the reserve. Half of it is a file, DATA/reserve, which is
+ * removed when somebody has filled the disk, so that the database can be written and running
+ * sandboxes go on. It is made again when there is room.
  *
- * While it is full nothing new begins; what runs goes on, in what the layers have by then. A look
- * is two system calls or three, every half second. Growing takes a transaction of btrfs, so a child
- * does it, one at a time; it begins while HEADROOM is left, which has to last until it is done.
+ * While the disk is full nothing new starts; running sandboxes go on with the space that the layers
+ * have. A look is two or three system calls, every half second. Growing takes a btrfs transaction,
+ * so a child does it, one at a time; it starts while HEADROOM is left, which has to last until it
+ * is done.
  *
- * Where the data directory is on a btrfs of its own, or storage is plain, the layers are beside our
- * own files and nothing stands between them but what is checked before new work begins.
+ * If the data directory is itself on btrfs, or storage is plain, the layers share the filesystem
+ * with our own files, and only the check before new work protects those.
  */
 #include "engine/engine.h"
 #include "engine/layer/storage.h"
 
-/* What one look finds. */
+/* The figures of one look. */
 struct room_figures {
 	uint64_t free, reserve; /* of the disk; free with what the file of the reserve holds */
 	uint64_t held;          /* that */

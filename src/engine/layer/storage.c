@@ -38,7 +38,7 @@ static bool is_mount_point(const char *path, const char *parent)
 	return stat(path, &a) == 0 && stat(parent, &b) == 0 && a.st_dev != b.st_dev;
 }
 
-/* As much as the layers want ahead of their use, or what there is. */
+/* Makes the file as large as the layers want ahead of their use, or as the disk allows. */
 static int make_image(int data_fd, const char *data_dir, const char *image, uint64_t reserve,
                       struct err *err)
 {
@@ -63,7 +63,7 @@ static int make_image(int data_fd, const char *data_dir, const char *image, uint
 
 static int mount_device(const char *device, const char *path)
 {
-	/* Without discards: see backing.h. The second is for a tree root that was torn. */
+	/* Without discards: see backing.h. The second is for a damaged tree root. */
 	static const char *const options[] = {"nodiscard", "nodiscard,rescue=usebackuproot"};
 	int r = -EINVAL;
 
@@ -100,7 +100,7 @@ static int mount_image(int image_fd, const char *image, const char *path, struct
 	                image);
 }
 
-/* The last of those who hold it may take a moment to end. */
+/* The last process that holds it may need a moment to end. */
 static int unmount_broken(const char *image, const char *path, struct err *err)
 {
 	log_warn("storage.broken", "path=%s", path);
@@ -144,7 +144,7 @@ static int open_image(struct storage *s, const char *image, struct err *err)
 	return s->image_fd < 0 ? err_set(err, ERR_INTERNAL, errno, "cannot open '%s'", image) : 0;
 }
 
-/* By an earlier broker, or by the operator, who has another device for layers. */
+/* Mounted by an earlier broker, or by an operator with another device for layers. */
 static int take_mounted(struct storage *s, const char *image, struct err *err)
 {
 	s->is_mounted = true;
@@ -249,8 +249,8 @@ void storage_close(struct storage *s, bool unmount)
 		(void)close(s->data_fd);
 	if (s->image_fd >= 0)
 		(void)close(s->image_fd);
-	/* The loop device goes with the mount. MNT_DETACH: a stranger's working directory in there
-	 * must not keep us. */
+	/* The loop device vanishes with the mount. MNT_DETACH, because another process may have its
+	 * working directory in there. */
 	if (unmount && s->is_mounted)
 		(void)umount2(s->path, MNT_DETACH | UMOUNT_NOFOLLOW);
 	free(s->path);
@@ -338,8 +338,8 @@ static int run_remove(const struct storage *s, const char *name)
 	return dir_tree_remove(s->fd, name) == 0 ? 0 : 1;
 }
 
-/* To delete a subvolume is one call, but the kernel drops all files of it that it has in memory
- * within: 176 ms of CPU time for 60,000. And it waits for the disk. */
+/* Deleting a subvolume is one call, but in it the kernel drops all cached files of the subvolume:
+ * 176 ms of CPU time for 60,000. It also waits for the disk. */
 int storage_remove(const struct storage *s, const char *name, int *ret_pidfd)
 {
 	struct clone_args args = {.flags = CLONE_PIDFD,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Where the sandboxes' layers live: DATA/layers, a directory per sandbox id.
+ * The storage of the sandboxes' layers: DATA/layers, with a directory per sandbox id.
  *
  *	DATA is on btrfs	layers/ is a directory in it
  *	else			layers/ is where DATA/layers.btrfs is mounted, on loop: a file that
@@ -12,12 +12,12 @@
  * subvolume with a quota group as its hard limit: EDQUOT inside. Each inode is charged its
  * metadata, so the limit bounds their number too.
  *
- * A btrfs gives up after an error below it, and is read-only from then on. One that is found so at
- * a start is unmounted and mounted again, which brings back its last transaction; the guests that
- * hold it have to be ended before.
+ * After a device error btrfs gives up and is read-only from then on. If a start finds it so, it is
+ * unmounted and mounted again, with the state of the last transaction; the guests that hold it must
+ * be ended first.
  *
- * The directory is root's alone: files in a layer carry the owners and set-uid bits that the
- * sandbox gave them, and no user of the host may reach those.
+ * Only root may enter the directory: files in a layer have owners and set-uid bits that the sandbox
+ * chose, and no user of the host may reach those.
  */
 #include "base/err.h"
 
@@ -38,7 +38,8 @@ bool storage_is_broken(const char *data_dir);
 /* reserve: bytes of the disk that are not for layers; 0: by its size. */
 must_check int storage_open(struct storage *s, const char *data_dir, bool is_plain,
                             uint64_t reserve, struct err *err);
-/* Has it grow by so many bytes, for who writes at once what nobody watches over (room.h). */
+/* Grows it by that many bytes, for a caller that writes much at once while nobody watches the room
+ * (room.h). */
 must_check int storage_grow(const struct storage *s, uint64_t bytes, struct err *err);
 void storage_close(struct storage *s, bool unmount); /* unmount: no layer is in use any more */
 
@@ -47,11 +48,11 @@ must_check int storage_make(const struct storage *s, const char *id, uint64_t di
                             int *ret_fd, struct err *err);
 must_check int storage_limit(const struct storage *s, const char *id, uint64_t disk_bytes,
                              struct err *err);
-/* On btrfs: the layer as it is now, read-only, under another name; storage_remove() takes it too.
- */
+/* On btrfs: the layer as it is now, read-only, under another name; storage_remove() takes it
+ * too. */
 must_check int storage_snapshot(const struct storage *s, const char *id, const char *name,
                                 struct err *err);
 bool storage_has(const struct storage *s, const char *id);
 uint64_t storage_usage(const struct storage *s, const char *id); /* bytes; 0 where not counted */
-/* Of anything in it. 0: it is not there. 1: *ret_pidfd is a child that removes it. */
+/* Removes anything in it. 0: it does not exist. 1: *ret_pidfd is a child that removes it. */
 must_check int storage_remove(const struct storage *s, const char *name, int *ret_pidfd);

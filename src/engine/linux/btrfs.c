@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-/* Of 6.7; linux-libc-dev 6.1 does not name them. */
+/* From Linux 6.7; linux-libc-dev 6.1 does not have them. */
 #define QUOTA_CTL_ENABLE_SIMPLE 4
 #define QUOTA_FLAG_SIMPLE       (UINT64_C(1) << 3)
 
@@ -71,7 +71,7 @@ static bool drop_quota(int fs_fd, uint64_t id)
 {
 	struct btrfs_ioctl_qgroup_create_args args = {.create = 0, .qgroupid = id};
 
-	/* Newer kernels say EBUSY until the subvolume's last block is freed, and drop it then
+	/* Newer kernels return EBUSY until the subvolume's last block is freed, and then drop it
 	 * themselves. */
 	return ioctl(fs_fd, BTRFS_IOC_QGROUP_CREATE, &args) == 0;
 }
@@ -105,7 +105,8 @@ int btrfs_limit(int subvol_fd, uint64_t bytes)
 	return ioctl(subvol_fd, BTRFS_IOC_QGROUP_LIMIT, &args) < 0 ? -errno : 0;
 }
 
-/* The items of one type in a tree whose objectid and offset lie within bounds; the first page. */
+/* Finds items of one type in a tree, with objectid and offset within bounds; only the first
+ * page. */
 static int search(int fd, uint64_t tree, uint32_t type, const uint64_t object[2],
                   const uint64_t offset[2], struct btrfs_ioctl_search_args *ret)
 {
@@ -121,7 +122,7 @@ static int search(int fd, uint64_t tree, uint32_t type, const uint64_t object[2]
 	return ioctl(fd, BTRFS_IOC_TREE_SEARCH, ret) < 0 ? -errno : 0;
 }
 
-/* What the quota group of a subvolume has of one type: 1, or 0 where it has none. */
+/* Reads an item of a subvolume's quota group. Returns 1, or 0 if there is none. */
 static int read_quota(int subvol_fd, uint32_t type, void *ret, size_t size)
 {
 	struct btrfs_ioctl_search_args args;
@@ -180,7 +181,8 @@ static int read_sys_quota(const uint8_t *fsid, uint64_t id, const char *name, ui
 	return r < 0 ? r : parse_u64(text, UINT64_MAX, ret);
 }
 
-/* A commit comes every 30 s. The kernel holds a write against the limit at once, as reserved. */
+/* Usage changes only at a commit, every 30 s. But the kernel reserves a write at once, to enforce
+ * the limit. */
 int btrfs_usage_now(int subvol_fd, uint64_t *ret_bytes)
 {
 	struct btrfs_ioctl_fs_info_args fs;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* The few btrfs ioctls that layers need, by hand: subvolumes, and quota groups as their limits. All
- * give 0 or a negative errno. */
+/* The few btrfs ioctls that layers need: subvolumes, and quota groups as their limits. All return 0
+ * or a negative errno. */
 #include "base/auto.h"
 
 #include <stdbool.h>
@@ -14,9 +14,10 @@ must_check int btrfs_subvol_delete(int dir_fd, const char *name); /* its quota g
 must_check int btrfs_limit(int subvol_fd, uint64_t bytes);
 must_check int btrfs_get_limit(int subvol_fd, uint64_t *ret_bytes); /* 0 = none */
 must_check int btrfs_usage(int subvol_fd, uint64_t *ret_bytes);     /* as of the last commit */
-/* With what was written since and is not committed yet, where /sys tells it. */
+/* Includes what is written but not committed yet, if /sys shows it. */
 must_check int btrfs_usage_now(int subvol_fd, uint64_t *ret_bytes);
-/* Simple quotas: a byte counts for the subvolume that wrote it, as long as anyone has it. */
+/* Whether quotas are simple: a byte then counts for the subvolume that wrote it, as long as it
+ * exists anywhere. */
 bool btrfs_counts_once(int fs_fd);
 void btrfs_prune_quota(int fs_fd); /* drops the quota groups of subvolumes that are gone */
 
@@ -24,15 +25,15 @@ void btrfs_prune_quota(int fs_fd); /* drops the quota groups of subvolumes that 
 must_check int btrfs_group_make(int fs_fd, uint64_t number); /* one that is there is fine */
 must_check int btrfs_group_limit(int fs_fd, uint64_t number, uint64_t bytes);
 void btrfs_group_unlimit(int fs_fd, uint64_t number);
-/* Calls fn for each that has somebody in it; those that are empty go. */
+/* Calls fn for each group that has members, and removes the empty ones. */
 void btrfs_each_group(int fs_fd, void (*fn)(uint64_t number, void *arg), void *arg);
 must_check int btrfs_group_join(int subvol_fd, uint64_t number); /* to be in it already is fine */
 
-/* The one device below it: what of it is the filesystem's, and what of that was given to chunks. */
+/* Its one device: how much of it the filesystem uses, and how much of that is in chunks. */
 struct btrfs_device {
 	uint64_t bytes, allocated_bytes;
 };
 must_check int btrfs_device(int fs_fd, struct btrfs_device *ret);
 must_check int btrfs_last_chunk_end(int fs_fd, uint64_t *ret); /* on that device */
-/* Blocks for as long as a transaction takes; what lies beyond the new end is moved first. */
+/* Blocks for a transaction; data beyond the new end is moved first. */
 must_check int btrfs_resize(int fs_fd, uint64_t bytes);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The files of v1 and v2 differ in name and in small habits; the tables below hold the names, the
- * functions the habits. Paths are always relative to a tree's PARENT directory, which is held open.
+ * The files of v1 and v2 differ in names and in details. The tables below have the names; the
+ * functions handle the details. Paths are always relative to a tree's PARENT directory, which is
+ * held open.
  */
 #include "engine/linux/cgroup.h"
 
@@ -17,8 +18,8 @@
 #include <sys/pidfd.h>
 #include <sys/stat.h>
 
-/* The agent holds output that the host has not acknowledged, and forks a child for each exec before
- * that moves to `user`. */
+/* For the agent: it holds output that the host has not acknowledged, and forks a child for each
+ * exec, which moves to `user` afterwards. */
 #define AGENT_MEMORY_BYTES (UINT64_C(192) << 20)
 #define AGENT_PIDS         1024
 #define CPU_PERIOD_US      100000U /* the kernel's own, too */
@@ -43,8 +44,8 @@ static_assert(ARRAY_SIZE(parts) == CGROUP_PART_COUNT, "a part has no row");
 
 #define PARTS_LIMITED (BIT(CGROUP_MEMORY) | BIT(CGROUP_CPU) | BIT(CGROUP_PIDS))
 
-/* Of a name no longer than `user`: the cgroup namespace begins here, and CRIU refuses a process
- * whose group has a shorter path than that. */
+/* Its name is not longer than `user`: it is the root of the cgroup namespace, and CRIU refuses a
+ * process whose group has a shorter path than that. */
 #define AGENT_LEAF "init"
 
 /* Below ID. */
@@ -53,7 +54,7 @@ static const char *agent_leaf(const struct cgroup_tree *t)
 	return t->is_flat ? "." : AGENT_LEAF;
 }
 
-/* Is word among the words of list, which are parted by a blank or comma? */
+/* Whether list, separated by blanks or commas, has the word. */
 static bool has_word(const char *list, const char *word)
 {
 	size_t len = strlen(word);
@@ -73,7 +74,7 @@ static const struct cgroup_tree *find_tree(const struct cgroup_host *h, enum cgr
 	return NULL;
 }
 
-/* Hands the controllers that dir has down to the groups below it. Gives those that it could. */
+/* Enables the controllers of dir for the groups below it. Returns those that were enabled. */
 static unsigned enable_v2(int dir_fd, const char *dir)
 {
 	char path[160], offered[256];
@@ -221,8 +222,8 @@ static int set_memory(const struct cgroup_tree *t, const char *id, const char *l
 			return r;
 		return write_value(t, id, leaf, "memory.max", bytes, err);
 	}
-	/* v1 keeps limit <= memsw at every moment: the first write serves a lower value, the last a
-	 * higher one. Without swap accounting there is no memsw. */
+	/* v1 requires limit <= memsw at every moment: the first write works if the limit is
+	 * lowered, the last one if it is raised. Without swap accounting there is no memsw. */
 	first = write_value(t, id, leaf, "memory.limit_in_bytes", bytes, &ignored);
 	r = write_value(t, id, leaf, "memory.memsw.limit_in_bytes", bytes, err);
 	if (r < 0 && r != -ENOENT)
@@ -349,7 +350,7 @@ int cgroup_open_user(const struct cgroup_host *h, const char *id, int fds[CGROUP
 	return (int)h->n;
 }
 
-/* The number in a file, or behind key in a file of "key number" lines; 0 where there is none. */
+/* The number in a file, or after key in a file of "key number" lines; 0 if there is none. */
 static uint64_t read_leaf(const struct cgroup_tree *t, const char *id, const char *leaf,
                           const char *file, const char *key)
 {
@@ -484,7 +485,7 @@ int cgroup_freeze(const struct cgroup_host *h, const char *id, bool on, struct e
 	return on && strncmp(state, "FROZEN", strlen("FROZEN")) != 0;
 }
 
-/* Is the process of this number in the group, or in one below it? */
+/* Whether the process is in the group, or in one below it. */
 static bool is_member(const struct cgroup_host *h, const char *id, long pid)
 {
 	char path[40], text[4096], part[160];
@@ -494,8 +495,8 @@ static bool is_member(const struct cgroup_host *h, const char *id, long pid)
 	return fd_read_file(AT_FDCWD, path, text, sizeof(text)) > 0 && strstr(text, part);
 }
 
-/* A number may be another process's by the time that it is read: the pidfd holds one process, and
- * that it is a member is looked at behind it. */
+/* A pid may be reused before we use it. So the process is opened as a pidfd first, and its
+ * membership is checked after that. */
 static void kill_member(const struct cgroup_host *h, const char *id, long pid)
 {
 	auto_fd int pidfd = pidfd_open((pid_t)pid, 0);
@@ -504,7 +505,8 @@ static void kill_member(const struct cgroup_host *h, const char *id, long pid)
 		(void)pidfd_send_signal(pidfd, SIGKILL, NULL, 0);
 }
 
-/* v1 has no cgroup.kill. What forks while the list is read is caught by the caller's next try. */
+/* v1 has no cgroup.kill. Processes that fork while the list is read are caught by the caller's next
+ * try. */
 static void kill_listed(const struct cgroup_host *h, const struct cgroup_tree *t, const char *id,
                         const char *leaf)
 {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Control groups, whichever version the host has. A sandbox's group is a set of directories, one in
- * each tree that we use, all with the same name:
+ * Control groups of either version. A sandbox's group is a set of directories, one in each tree
+ * that we use, all with the same name:
  *
  *	TREE/PARENT/ID/init	the agent alone, with bounds that user code cannot reach
  *	TREE/PARENT/ID/user	everything else: here are the sandbox's limits
  *
- * Only a v2 tree that limits needs `init`: there a group with groups below it holds no process. In
- * all others the agent is in ID itself, whose bounds are the sandbox's limits and the agent's own
- * together; a third of the directories is saved that way, and of what they cost.
+ * Only a v2 tree with limits needs `init`: there a group with groups below it may hold no process.
+ * In all others the agent is in ID itself, whose limits are those of the sandbox and of the agent
+ * together. That saves a third of the directories and of their cost.
  *
  * v1 has a tree for each controller. v2 has one tree. Hybrid hosts have v1 trees for the limits and
  * a v2 tree without controllers, which still counts CPU time, freezes and kills, and is used for
- * that. Nothing is kept per sandbox: all is found again by id, so that an adopted sandbox is no
+ * that. No state is kept per sandbox: everything is found by id, so an adopted sandbox is not a
  * special case.
  */
 #include "engine/engine.h"
@@ -45,7 +45,7 @@ struct cgroup_host {
 /*
  * Finds the trees in mountinfo (the text of /proc/self/mountinfo) and makes PARENT in each. prefix
  * is put before each mount point: "" on a host, a directory in tests. A part that no tree offers is
- * missing from parts; that is no failure.
+ * missing from parts; that is not an error.
  */
 must_check int cgroup_host_open(struct cgroup_host *h, const char *prefix, const char *mountinfo,
                                 const char *parent, struct err *err);
@@ -56,26 +56,27 @@ must_check int cgroup_make(const struct cgroup_host *h, const char *id,
                            const struct guest_limits *limits, struct err *err);
 must_check int cgroup_set_limits(const struct cgroup_host *h, const char *id,
                                  const struct guest_limits *limits, struct err *err);
-/* For CLONE_INTO_CGROUP, and may come before cgroup_make(); -1 where there is no v2 tree. */
+/* For CLONE_INTO_CGROUP; may be called before cgroup_make(). -1 if there is no v2 tree. */
 int cgroup_open_agent(const struct cgroup_host *h, const char *id);
 /* Moves a new agent into the trees that CLONE_INTO_CGROUP does not cover. */
 must_check int cgroup_join_agent(const struct cgroup_host *h, const char *id, pid_t pid,
                                  struct err *err);
-/* cgroup.procs of `user` in each tree, open for writing; gives their number. */
+/* Opens cgroup.procs of `user` in each tree for writing; returns their number. */
 must_check int cgroup_open_user(const struct cgroup_host *h, const char *id,
                                 int fds[CGROUP_TREES_MAX], struct err *err);
-/* Makes a group of our own with such a `user`, if it is not there yet, and puts a process into it.
+/* Makes a group for our own use with such a `user`, if it does not exist, and puts a process into
+ * it.
  */
 must_check int cgroup_confine(const struct cgroup_host *h, const char *name,
                               const struct guest_limits *limits, pid_t pid, struct err *err);
-/* Of a sandbox beside the others, by v1's measure: 1024 is the usual. */
+/* The sandbox's CPU weight in units of v1: 1024 is the default. */
 must_check int cgroup_set_weight(const struct cgroup_host *h, const char *id, uint32_t weight,
                                  struct err *err);
-/* CPU time of all that was ever in it, the agent too; of all sandboxes for the id ".". */
+/* CPU time of all processes that were ever in it, also the agent; id "." means all sandboxes. */
 uint64_t cgroup_cpu_ns(const struct cgroup_host *h, const char *id);
 void cgroup_usage(const struct cgroup_host *h, const char *id, struct guest_usage *usage);
 void cgroup_shortage(const struct cgroup_host *h, const char *id, struct guest_shortage *ret);
-/* 1: it was told to stand still, and not all of it does yet; to be called again. */
+/* 1: not all of it is frozen yet; to be called again. */
 must_check int cgroup_freeze(const struct cgroup_host *h, const char *id, bool on, struct err *err);
 void cgroup_kill(const struct cgroup_host *h, const char *id);
 must_check int cgroup_remove(const struct cgroup_host *h,

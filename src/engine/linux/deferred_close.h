@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Netlink sockets by which rules were removed. The kernel frees those a grace period of all CPUs
- * later, 10 ms and more, and who closes the socket before waits for it; so they are closed when it
+ * Netlink sockets through which rules were removed. The kernel frees the rules an RCU grace period
+ * later, 10 ms or more, and closing the socket earlier waits for that. So they are closed when it
  * is over.
  */
 #include "loop/loop.h"

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 
 /*
- * A guest may have made the tree deeper than there are fds or stack. So nothing recurses: a
- * directory that is found is moved up into the top as "rm.N" and emptied in its turn.
+ * A guest may have made the tree too deep for our fds or stack. So nothing recurses: each directory
+ * is moved up to the top as "rm.N" and emptied in its turn.
  */
 static int empty(int top_fd, const char *path, unsigned *n)
 {
@@ -33,7 +33,7 @@ static int empty(int top_fd, const char *path, unsigned *n)
 	return r < 0 ? r : dir.error;
 }
 
-/* One pass over what lies directly in the top. */
+/* One pass over the entries of the top directory. */
 static int empty_children(int top_fd, unsigned *n, bool *ret_left)
 {
 	auto_dir struct dir_reader dir = {.fd = -1};

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Some of what a kernel has is not counted by control groups, and is there once for all sandboxes
- * of a host. A sandbox gets a share of it: what the host has, divided by the sandboxes that there
- * may be, but no less than programs need. Where the host has little, as many sandboxes as there are
- * such shares can use it up; `cloche doctor` says so. docs/design/kernel-resources.md has the whole
- * list.
+ * Some kernel resources are not counted by control groups; all sandboxes of a host share them. A
+ * sandbox gets a share: what the host has, divided by the possible number of sandboxes, but not
+ * less than programs need. If the host has little, a smaller number of sandboxes can use it up;
+ * `cloche doctor` says so. docs/design/kernel-resources.md has the whole list.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -26,7 +25,7 @@ struct kernel_share_row {
 };
 extern const struct kernel_share_row kernel_share_rows[SHARE_COUNT];
 
-/* What a sysctl says ("fs.file-max"); UINT64_MAX where this kernel has none. */
+/* The value of a sysctl ("fs.file-max"); UINT64_MAX if this kernel does not have it. */
 uint64_t kernel_sysctl(const char *name);
 /* What the host has for sandboxes; UINT64_MAX: there is no bound. */
 uint64_t kernel_share_there(enum kernel_share what);
@@ -34,6 +33,7 @@ uint64_t kernel_share_there(enum kernel_share what);
 uint64_t kernel_share_of(uint64_t there, uint64_t sandboxes, uint64_t least, uint64_t most);
 void kernel_shares_read(uint32_t sandboxes, uint64_t ret[SHARE_COUNT]);
 
-/* Open files of a process, so that all its processes together have no more than the share. */
+/* The limit of open files for a process, so that all processes of a sandbox together stay within
+ * its share. */
 uint32_t kernel_share_open_files(const uint64_t shares[SHARE_COUNT], uint32_t open_files,
                                  uint32_t pids);

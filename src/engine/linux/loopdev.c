@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-/* Between our asking and taking, a device may be taken or let go. */
+/* Between finding a device and using it, others may take or release it. */
 #define TRIES_MAX    500
 #define TRY_EVERY_US 2000
 
@@ -46,7 +46,7 @@ bool loopdev_is_attached(const char *file)
 	return realpath(file, real) && find_attached(real, name);
 }
 
-/* Until it is open it may be let go by the kernel: that is how the last daemon's goes. */
+/* The kernel may release the device until we have opened it, as happens to the last daemon's. */
 static int open_attached(const char *name, const char *file, int mode, int *ret_fd)
 {
 	auto_fd int fd = open(name, mode | O_CLOEXEC);
@@ -65,8 +65,8 @@ static int configure(int control_fd, int file_fd, bool is_read_only, char name[L
 {
 	struct loop_config config = {
 		.fd = (uint32_t)file_fd,
-		/* Direct I/O keeps the data out of a second page cache; the kernel goes on without
-	         * it where the file cannot. */
+		/* Direct I/O avoids a second page cache; the kernel does without if the file does
+	         * not support it. */
 		.info.lo_flags = LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO |
 	                         (is_read_only ? (uint32_t)LO_FLAGS_READ_ONLY : 0),
 	};

@@ -8,7 +8,7 @@
 #define LOOPDEV_SIZE 32
 
 /*
- * Attaches the file, or finds the device that it is attached to already: two devices over one file
+ * Attaches the file, or finds the device that it is already attached to: two devices over one file
  * would be two writers. *ret_fd keeps the device alive until it is mounted; name gets "/dev/loopN".
  */
 must_check int loopdev_attach(const char *file, bool is_read_only, char name[LOOPDEV_SIZE],

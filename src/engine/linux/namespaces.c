@@ -30,8 +30,8 @@ int namespaces_enter_new_net(struct err *err)
 	r = bring_lo_up();
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot bring lo up");
-	/* CAP_NET_BIND_SERVICE inside does not reach this namespace, and port 80 of a sandbox is
-	 * nobody else's. A kernel without the sysctl keeps low ports closed. */
+	/* CAP_NET_BIND_SERVICE inside has no effect in this namespace, and nobody else uses a
+	 * sandbox's port 80. On a kernel without the sysctl low ports stay closed. */
 	(void)!fd_write_file(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
 	return 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The kernel handles a message before sendto() is over, so its answers are there then. */
+/* The kernel handles a message during sendto(), so the answers are there when it returns. */
 #include "engine/linux/netlink.h"
 
 #include <assert.h>
@@ -39,7 +39,7 @@ void netlink_want_answer(struct netlink_talk *talk)
 	talk->answered_seq = talk->seq;
 }
 
-/* 1: the last answer that was asked for; 0: there are more. */
+/* Returns 1 after the last wanted answer, 0 if there are more. */
 static int read_answers(const char *bytes, size_t len, uint32_t last_seq)
 {
 	const struct nlmsghdr *nlh = (const void *)bytes;

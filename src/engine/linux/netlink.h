@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A talk with the kernel by netlink: messages written one after the other into a buffer of fixed
- * size, sent at once and answered at once. For what we ask for ourselves: nothing foreign but
- * numbers is ever put into a message.
+ * Netlink messages to the kernel: written one after the other into a buffer of fixed size, sent
+ * together and answered together. Messages are our own; only numbers in them ever come from
+ * outside.
  */
 #include "base/err.h"
 
@@ -19,13 +19,14 @@ struct netlink_talk { /* zeroes: nothing said yet */
 	_Alignas(NLMSG_ALIGNTO) char bytes[NETLINK_TALK_MAX];
 };
 
-/* Begins the next message: attributes go into it by mnl_attr_put() and kin until the next call. Its
- * own header, extra_len bytes of zeroes behind the common one, is at *ret_extra. */
+/* Begins the next message: attributes are added with mnl_attr_put() and the like until the next
+ * call. Its own header, extra_len zero bytes after the common one, is at *ret_extra. */
 struct nlmsghdr *netlink_message(struct netlink_talk *talk, uint16_t type, uint16_t flags,
                                  size_t extra_len, void **ret_extra);
-/* The open message is the last that the kernel has to answer; refusals come unasked. */
+/* The open message is the last one that the kernel must answer; errors come unasked. */
 void netlink_want_answer(struct netlink_talk *talk);
-/* Sends it in this thread's net namespace. 0, or the first refusal. */
+/* Sends all of them in this thread's net namespace. 0, or the first error. */
 must_check int netlink_send(struct netlink_talk *talk, int protocol);
-/* The same by a socket that the caller then owns, also on failure: -1 if there is none. */
+/* The same, and *ret_fd is the socket, which the caller then owns, also on failure; -1 if there is
+ * none. */
 must_check int netlink_send_by(struct netlink_talk *talk, int protocol, int *ret_fd);

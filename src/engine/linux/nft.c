@@ -61,7 +61,7 @@ void nft_rule_end(struct nft *r)
 	mnl_attr_nest_end(r->nlh, r->list);
 }
 
-/* An expression is {name, data {…}} in the list: both nests are closed by expression_end(). */
+/* An expression is {name, data {…}} in the list; expression_end() closes both nests. */
 struct expression {
 	struct nlattr *element, *data;
 };
@@ -207,7 +207,7 @@ void nft_reject(struct nft *r)
 	expression_end(r, e);
 }
 
-/* Without one to delete a delete fails, so there is one. */
+/* A delete fails if there is no table, so one is made first. */
 void nft_begin(struct nft *r, enum nft_start how)
 {
 	batch_mark(r, NFNL_MSG_BATCH_BEGIN);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A table of nftables being written: the one table `cloche` (family inet) of the net namespace that
- * this thread is in, sent as one batch, so that no packet ever meets half of its rules. A rule is
- * begun, its matches and what is done then are put in order, and it is ended.
+ * Writes the one nftables table `cloche` (family inet) of the net namespace that this thread is in.
+ * It is sent as one batch, so no packet ever meets half of its rules. For each rule: begin it, add
+ * its matches and then its action, and end it.
  */
 #include "engine/linux/netlink.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A dead process has its namespace until it is reaped. */
+/* A dead process keeps its namespace until it is reaped. */
 static bool is_inside(int proc_fd, const char *pid, const struct stat *ns)
 {
 	struct stat st;

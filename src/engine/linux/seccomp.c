@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * libseccomp gives the numbers behind the names on this architecture. The program is assembled
- * here and not by libseccomp, because rules of one call with different results must be tried in
- * the order in which they are written, and that order is not promised there.
+ * libseccomp only gives the system call numbers for this architecture. The program is assembled
+ * here, because rules for one call with different results must be tried in the order in which they
+ * are written, and libseccomp does not promise that order.
  *
- * Arguments are judged by their low 32 bits: each one that is judged is an int or unsigned int to
- * the kernel, which drops the rest too (CVE-2019-10063 was a filter that did not).
+ * Arguments are compared by their low 32 bits: each of those checked here is an int or unsigned int
+ * to the kernel, which ignores the rest too (CVE-2019-10063 was a filter that did not).
  *
- * Calls whose result depends on the number alone are answered from the kernel's bitmap (5.11). To
+ * Calls whose result depends only on the number are answered from the kernel's bitmap (5.11). To
  * fill it, the kernel runs the program for each number whenever a jail loads it, so its length and
- * depth are paid at each start: neighbours with one verdict are a run, and the runs a binary tree
+ * depth cost time at each start. So neighbouring numbers with one verdict are joined to runs, and
+ * the runs are a binary tree
  *	arch check, then   number >= first of the upper half?  no: lower half   yes: upper half
  * whose leaves are a verdict, or the block that judges one call.
  */
@@ -79,7 +80,7 @@ static const char *const allowed[] = {
 	"uname", "unlink", "unlinkat", "utime", "utimensat", "utimes", "vfork", "wait4", "waitid", "write", "writev",
 };
 
-/* Libraries try these and go on without them; ENOSYS is also what a number too new for us gets. */
+/* Libraries try these and go on without them. A number that is too new for us gets ENOSYS too. */
 static const char *const absent[] = {
 	"add_key", "clone3", "get_mempolicy", "io_cancel", "io_destroy", "io_getevents", "io_pgetevents", "io_setup",
 	"io_submit", "io_uring_enter", "io_uring_register", "io_uring_setup", "keyctl", "mbind", "memfd_secret",
@@ -87,8 +88,9 @@ static const char *const absent[] = {
 	"vmsplice",
 };
 
-/* Done without doing anything: they would make the host write its other disks, or those of all
- * sandboxes, at a guest's pace. What a sandbox keeps is brought to disk when it stops; fsync() works. */
+/* These succeed without doing anything: else a guest could make the host sync its other disks, or
+ * the data of all sandboxes, as often as it likes. Kept files are synced to disk when a sandbox
+ * stops; fsync() works. */
 static const char *const skipped[] = {"sync", "syncfs"};
 /* clang-format on */
 
@@ -122,7 +124,7 @@ static void result(struct assembler *a, uint32_t action)
 	emit(a, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, action));
 }
 
-/* What was loaded last equals value: that is the result. */
+/* Returns action if the loaded value equals value. */
 static void result_if(struct assembler *a, uint32_t value, uint32_t action)
 {
 	emit(a, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1));
@@ -135,7 +137,7 @@ static void result_if_any_bit(struct assembler *a, uint32_t bits, uint32_t actio
 	result(a, action);
 }
 
-/* Opens a stretch that is skipped unless what was loaded equals value; close_if() ends it. */
+/* Opens a block that is skipped unless the loaded value equals value; close_if() ends it. */
 static unsigned short open_if(struct assembler *a, uint32_t value)
 {
 	emit(a, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 0));
@@ -171,7 +173,7 @@ static void judge_socket(struct assembler *a)
 	netlink = open_if(a, AF_NETLINK);
 	load_arg(a, 2);
 	result_if(a, 0 /* NETLINK_ROUTE */, SECCOMP_RET_ALLOW);
-	/* useradd and kin give up on any other error of NETLINK_AUDIT. */
+	/* useradd and the like give up on any other error of NETLINK_AUDIT. */
 	result_if(a, 9 /* NETLINK_AUDIT */, REFUSE(EPROTONOSUPPORT));
 	result(a, REFUSE(EPERM));
 	close_if(a, netlink);
@@ -189,7 +191,7 @@ static void judge_socket(struct assembler *a)
 			load_arg(a, 2);
 			for (size_t k = 0; k < ARRAY_SIZE(protocols); k++)
 				result_if(a, protocols[k], SECCOMP_RET_ALLOW);
-			/* MPTCP, SCTP, SMC: as on a kernel that has none. */
+			/* MPTCP, SCTP, SMC: the same error as on a kernel without them. */
 			result(a, REFUSE(EPROTONOSUPPORT));
 			close_if(a, block);
 		}
@@ -243,8 +245,9 @@ static void judge_ioctl(struct assembler *a)
 		0x40086602, /* FS_IOC_SETFLAGS */
 		0x401c5820, /* FS_IOC_FSSETXATTR */
 	};
-	/* All of btrfs's, and FICLONE and kin, which work on pages that sandboxes share. In a
-	 * volume btrfs is in sight, and a subvolume that anybody may make there has no limit. */
+	/* All ioctls of btrfs, and FICLONE and the like, which work on pages that sandboxes share.
+	 * A volume is directly on btrfs, and a subvolume that anybody could make there would have
+	 * no limit. */
 	const uint32_t letter = 0x9400, letter_bits = 0xff00;
 
 	load_arg(a, 1);
@@ -256,7 +259,7 @@ static void judge_ioctl(struct assembler *a)
 	result(a, SECCOMP_RET_ALLOW);
 }
 
-/* Options that reach kernel code which wrote into pages it should only have read, or load BPF. */
+/* Options that load BPF, or that reach kernel code with a history of writing to read-only pages. */
 static void judge_setsockopt(struct assembler *a)
 {
 	static const struct {
@@ -319,7 +322,7 @@ static void emit_arch_check(struct assembler *a)
 #endif
 }
 
-/* What becomes of a number, and of those behind it up to the next run. */
+/* The verdict for a number and those after it, up to the next run. */
 struct run {
 	uint32_t first;
 	uint32_t action;
@@ -349,7 +352,7 @@ static void decide(struct run verdicts[NUMBER_LIMIT])
 			verdicts[number_of(judged[i].name)].judge = judged[i].judge;
 }
 
-/* In place; the last run holds every number above the limit, too, which are all too new. */
+/* Joins in place. The last run also covers every number above the limit: those are too new. */
 static size_t join_runs(struct run verdicts[NUMBER_LIMIT])
 {
 	size_t n = 1;
@@ -361,7 +364,7 @@ static size_t join_runs(struct run verdicts[NUMBER_LIMIT])
 	return n;
 }
 
-/* A conditional jump reaches 255 instructions; BPF_JA, behind it, any. */
+/* A conditional jump reaches only 255 instructions; a BPF_JA after it reaches any. */
 static void jump_over(struct assembler *a, unsigned short lower)
 {
 	struct sock_filter *test = &a->out->code[lower - 2], *far = test + 1;

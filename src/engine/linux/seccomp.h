@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The jail's system call filter: an allow-list for the host's own ABI. Built once, in the broker;
- * loaded by each jail's child as its last step, so that everything inside has it.
+ * The jail's system call filter: an allow-list for the host's native ABI. The broker builds it
+ * once; each jail's child loads it as its last step, so everything inside has it.
  *
  *	another ABI (i386, x32, AArch32)	the process is killed
  *	allowed					allowed, some only with certain arguments

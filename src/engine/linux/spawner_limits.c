@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
-/* The kernel counts these of a user in all its processes. */
+/* The kernel counts these per user, over all its processes. */
 static const struct {
 	__rlimit_resource_t what;
 	uint64_t least, most; /* of one sandbox */
@@ -19,7 +19,7 @@ static const struct {
 	{RLIMIT_MEMLOCK, 1 * MIB, 8 * MIB},   /* of segments of shared memory */
 };
 
-/* The most that this process may have, and has from now on. */
+/* Raises the limit to the maximum for this process, and returns it. */
 static struct rlimit raise_limit(__rlimit_resource_t what)
 {
 	struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A child that is watched is reaped in the turn of the loop that tells of its end. One that is
- * found dead at two looks, with many turns between them, is watched by nobody.
+ * A watched child is reaped in the turn of the loop that reports its end. So a child that is found
+ * dead at two looks, with many turns between them, is watched by nobody.
  */
 #include "engine/linux/unknown_children.h"
 

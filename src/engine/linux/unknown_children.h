@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Children of the broker's that nobody watches. CRIU makes the first process of a copy a child of
- * the broker before it tells its number. When CRIU ends in between, that process is killed with the
- * control groups of its guest, and nobody knows that it is to be reaped.
+ * Children of the broker that nobody watches. CRIU makes the first process of a copy as a child of
+ * the broker before it reports its pid. If CRIU ends in between, that process is killed with its
+ * guest's control groups, but nobody knows that it must be reaped.
  */
 #include "loop/loop.h"
 
@@ -15,6 +15,6 @@ struct unknown_children { /* zeros are fine */
 	uint64_t until_us;
 };
 
-/* One may be there, or come within a minute: it is reaped. */
+/* Reaps such a child if there is one now or within a minute. */
 void unknown_children_expect(struct unknown_children *u, struct loop *loop);
 void unknown_children_done(struct unknown_children *u);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Entries stand one behind the other: a head, the path with its NUL, the bytes of a file. */
+/* Entries follow each other: a head, the path with its NUL, the bytes of a file. */
 #include "engine/template/drivers.h"
 
 #include "base/fd.h"

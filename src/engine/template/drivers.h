@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The interpreters' drivers (kernels/ of the source) on their way into a template: read once, so
+ * Copies the interpreters' drivers (kernels/ of the source) into a template. They are read once, so
  * that what is hashed is what is written. The library that the Python driver loads (src/driver) is
- * part of this program and goes with them.
+ * part of this program and is added to them.
  */
 #include "base/buf.h"
 #include "base/err.h"
 
-/* Appends every directory and file below dir to out, in order of names. dir NULL: there are none.
- */
+/* Appends every directory and file below dir to out, in order of names. dir NULL: there are
+ * none. */
 must_check int drivers_read(const char *dir, struct buf *out, struct err *err);
-/* Writes them below opt/cloche/kernels of a template's root, which is there and empty. */
+/* Writes them below opt/cloche/kernels of a template's root; the directory exists and is empty. */
 must_check int drivers_write(const struct buf *drivers, int root_fd);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A directory that both have is the image's in what it holds and ours in mode and owner; anything
- * else that both have is ours alone. So only names that are ours to give are in here.
+ * If image and fittings both have a directory, it has the image's contents and our mode and owner.
+ * Anything else that both have is ours. So only names that belong to us are here.
  */
 #include "engine/template/fittings.h"
 
@@ -41,7 +41,7 @@ static const struct {
 	const char *path, *text;
 } files[] = {
 	{"etc/resolv.conf", "nameserver 127.0.0.1\noptions attempts:3 timeout:3\n"},
-	/* These three are told anew to each sandbox. */
+	/* These three are set anew for each sandbox. */
 	{"etc/hostname", "sandbox\n"},
 	{"etc/hosts", "127.0.0.1\tlocalhost sandbox\n::1\tlocalhost\n"},
 	{"etc/machine-id", ""},

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What cloche adds to every image: the interpreters' drivers, the `sudo` of the inside, whom to
- * trust and whom to ask for names, and the directories that a sandbox mounts things on. They lie
- * over the image as a layer of their own and never in it, so that an image outlives the cloche that
- * made it.
+ * What cloche adds to every image: the interpreters' drivers, the `sudo` for inside, certificates,
+ * the DNS settings, and mount points. They are a layer over the image and never part of it, so an
+ * image works with later versions of cloche.
  */
 #include "base/buf.h"
 

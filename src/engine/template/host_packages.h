@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Which packages the host has, told to the apt inside: /usr is the host's, so its packages are
- * there, and dependencies on them are met. Only names, versions and what they provide; no
- * dependencies of their own (the host has judged those), no conffiles, no file lists.
+ * Tells the apt inside which packages the host has: /usr is the host's, so its packages are there,
+ * and dependencies on them are met. Only names, versions and what they provide; no dependencies
+ * (the host has checked those), no conffiles, no file lists.
  */
 #include "base/buf.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The skeleton is tables: directories, texts, links. It is built under a temporary name and renamed
- * when whole, so a broker killed in the middle leaves nothing that is taken for a template. Owners
- * on disk are those seen inside; idmapped mounts shift them.
+ * The skeleton comes from tables: directories, texts, links. It is built under a temporary name and
+ * renamed when complete, so a broker killed in the middle leaves nothing that looks like a
+ * template. Owners on disk are those seen inside; idmapped mounts shift them.
  */
 #include "engine/template/host_root.h"
 
@@ -163,7 +163,7 @@ static const struct {
          "mysql 3306/tcp\npostgresql 5432/tcp\nredis 6379/tcp\nhttp-alt 8080/tcp\n"},
 	{"etc/shells", 0644, 0, "/bin/sh\n/usr/bin/sh\n/bin/bash\n/usr/bin/bash\n/bin/dash\n"},
 	{"etc/timezone", 0644, 0, "Etc/UTC\n"},
-	/* Debian has pip leave the system's packages alone; here the system is the sandbox's. */
+	/* Debian's pip refuses to change the system's packages; here the system is the sandbox. */
 	{"etc/pip.conf", 0644, 0, "[global]\nbreak-system-packages = true\n"},
 	{"etc/environment", 0644, 0, ""},
 	{"etc/fstab", 0644, 0, ""},
@@ -247,7 +247,7 @@ static int make_tables(int fd)
 	return r;
 }
 
-/* /bin, /lib and kin: as the host has them, where they lead into usr. */
+/* /bin, /lib and the like: links into usr, as on the host. */
 static int make_usr_links(int fd)
 {
 	static const char *const names[] = {"bin", "sbin", "lib", "lib32", "lib64", "libx32"};
@@ -274,7 +274,8 @@ static bool ends_with(const char *s, const char *end)
 	return len >= end_len && strcmp(s + len - end_len, end) == 0;
 }
 
-/* Which of several programs a name stands for: awk, vi, cc. Manual pages are left out. */
+/* The alternatives: which of several programs a name stands for (awk, vi, cc). Manual pages are
+ * left out. */
 static int make_alternatives(int fd)
 {
 	auto_dir struct dir_reader dir = {.fd = -1};
@@ -440,7 +441,7 @@ static int open_templates(const char *data_dir, struct err *err)
 	auto_free char *path = xasprintf("%s/templates", data_dir);
 	int fd;
 
-	/* 0700: some files inside are set for the inside's users only. */
+	/* 0700: some files have modes that are meant for users inside only. */
 	if (mkdir(path, 0700) < 0 && errno != EEXIST)
 		return err_set(err, ERR_INTERNAL, errno, "cannot make '%s'", path);
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

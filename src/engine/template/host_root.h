@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The template `host`: the zero-set-up root. A made skeleton of everything but /usr, which is the
- * host's own, below an overlay.
+ * The template `host`, which needs no set-up: a generated skeleton of everything but /usr, and the
+ * host's own /usr below an overlay.
  *
  *	DATA/templates/host-HASH/root/	etc home opt var …, symlinks into usr
  *	DATA/templates/host-HASH/usr/	what we put over the host's /usr: the `sudo` of the inside
  *	DATA/templates/host-HASH/fit/	what we put over an image (fittings.h)
  *
- * Nothing of the host's /etc, /home, /root, /var or /opt is in it, except names: which packages
- * are installed (so that apt inside judges dependencies truthfully) and which of several programs
- * an alternative stands for; and the certificates that the host trusts. The hash covers what the
- *skeleton is made from.
+ * Nothing of the host's /etc, /home, /root, /var or /opt is in it, except the names of installed
+ * packages (so that apt inside knows which dependencies are met), the choices of alternatives, and
+ * the certificates that the host trusts. The hash covers all sources of the skeleton.
  */
 #include "base/err.h"
 

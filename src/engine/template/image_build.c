@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What mkfs.erofs says is the sandbox's word: file names of its own making may be in it. It is cut,
- * and only what can be printed of it goes into an error. Whether there is an image is told by the
- * exit status, and what the image is by our own reading of it.
+ * The output of mkfs.erofs is not trusted: it may have file names that the sandbox chose. It is
+ * cut, and only printable characters go into an error. The exit status tells whether there is an
+ * image, and we hash the image ourselves.
  */
 #include "engine/template/image_build.h"
 
@@ -58,7 +58,7 @@ struct image_build {
 	bool is_cancelled, lacks_room;
 };
 
-/* All builds together: what they may take of the host. */
+/* What all builds together may use of the host. */
 static const struct guest_limits limits = {
 	.memory_bytes = UINT64_C(1) << 30,
 	.cpu_milli = 2000,
@@ -77,7 +77,7 @@ static void on_layer_dropped(struct loop *loop, int wait_status, void *arg)
 		log_warn("seal.stays", "wait_status=0x%x", (unsigned)wait_status);
 }
 
-/* Its remover goes on by itself. */
+/* The child that removes it goes on by itself. */
 static void drop_layer(struct guest_host *host, const char *name)
 {
 	struct loop_child *child;
@@ -99,7 +99,7 @@ static void image_build_free(struct loop *loop, void *arg)
 	free(s);
 }
 
-/* Its one end. */
+/* Ends a build; called once. */
 static void end(struct image_build *s, const struct image_build_result *result,
                 const struct err *err)
 {
@@ -126,8 +126,8 @@ static int cancelled(struct err *err)
 	return err_set(err, ERR_CONFLICT, ECANCELED, "the seal was cancelled");
 }
 
-/* Above the reserve, which is the database's: images lie beside it. An eighth more stays, for a
- * file takes more than its bytes, and others of the host take some meanwhile. */
+/* The free space above the reserve, which is for the database beside the images. An eighth more
+ * stays free, since a file takes more than its bytes, and other programs write meanwhile. */
 static uint64_t count_free(struct guest_host *host)
 {
 	struct host_disk disk;
@@ -203,7 +203,7 @@ static void finish(struct image_build *s)
 		fail(s, &err);
 }
 
-/* Of what it said, the last line, as far as it can be printed. */
+/* The last line of its output, only printable characters. */
 static void read_words(const struct image_build *s, char ret[WORD_SIZE])
 {
 	char text[WORDS_MAX + 1];
@@ -220,7 +220,7 @@ static void read_words(const struct image_build *s, char ret[WORD_SIZE])
 	(void)snprintf(ret, WORD_SIZE, "%.*s", WORD_SIZE - 1, line ? line + 1 : text);
 }
 
-/* What stopped it is seen by what there is: its own words for it depend on where it happened. */
+/* Finds the cause by checking limits, since the program's message depends on where it failed. */
 static void tell_failure(struct image_build *s, int wait_status, struct err *ret)
 {
 	char words[WORD_SIZE];
@@ -386,7 +386,7 @@ static struct image_build *first_waiting(void)
 	return NULL;
 }
 
-/* From the loop, so that who has asked has got his answer before he is told of the end. */
+/* Called from the loop, so that no callback runs before image_build_start() has returned. */
 static void pack_next(struct loop *loop, void *arg)
 {
 	struct image_build *s = first_waiting();

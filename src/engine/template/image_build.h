@@ -11,8 +11,8 @@
  *	packing		mkfs.erofs works on it in a jail of its own (image_build_child.h)
  *	finishing	a child of ours hashes the image, brings it to disk and gives it its name
  *
- * Until the name, all there is of it is DATA/templates/SEAL and DATA/layers/SEAL, which the next
- * start removes. The same image built twice is one image.
+ * Before it has its name, it exists only as DATA/templates/SEAL and DATA/layers/SEAL, which the
+ * next start removes. The same image built twice is one image.
  */
 #include "base/list.h"
 #include "engine/engine.h"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Same tree, same bytes: the filesystem's id is fixed, no file's time is later than the epoch that
- * was given, and attributes are left out, all of them: what they could say is overlayfs' own marks,
- * capabilities, which have no effect inside, and users' words, which no template needs.
+ * The same tree gives the same bytes: the filesystem's id is fixed, no file's time is later than
+ * the given epoch, and all extended attributes are left out. They could only be overlayfs' own
+ * marks, capabilities, which have no effect inside, and users' attributes, which no template needs.
  *
- * lz4 is what every kernel reads, and reads fastest. Of a root with Python and git, 292 MB, it
- * makes 176 MB in a second; lz4hc in larger pieces 153 MB in twelve, which is for what is made once
- * and kept. Not to compress saves a second and costs the page cache nothing, but the disk twice as
- * much.
+ * Every kernel reads lz4, and it is the fastest to read. It packs a root with Python and git from
+ * 292 MB to 176 MB in a second; lz4hc with larger blocks packs it to 153 MB in twelve seconds,
+ * which is for images that are made once and kept. No compression would save a second, but take
+ * nearly twice the disk.
  */
 #include "engine/template/image_build_child.h"
 
@@ -34,7 +34,7 @@
 #define UUID         "-Uc10c4e00-0000-4000-8000-000000000000"
 
 /* clang-format off */
-/* What belongs to one machine, to one run, or to one person; and what fittings bring anyway. */
+/* Files of one machine, one run or one person, and files that the fittings bring anyway. */
 static const char *const left_out[] = {
 	"^(dev|proc|sys|run|tmp|var/tmp)/.",
 	"^etc/(hostname|hosts|machine-id|resolv\\.conf)$",
@@ -173,7 +173,7 @@ static int set_bounds(struct jail *jail, struct err *err)
 	return r;
 }
 
-/* status_fd goes with the exec. */
+/* status_fd closes with the exec. */
 static int sort_fds(struct jail *jail, struct err *err)
 {
 	auto_fd int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -186,7 +186,7 @@ static int sort_fds(struct jail *jail, struct err *err)
 	return 0;
 }
 
-/* Root keeps through an exec what the bounding set has. */
+/* Across an exec root keeps the capabilities of the bounding set. */
 static int drop_caps(struct jail *jail, struct err *err)
 {
 	(void)jail;
@@ -214,7 +214,7 @@ static int exec_mkfs(struct jail *jail, struct err *err)
 	size_t n = 8;
 
 	(void)jail;
-	/* Its option -T gives every file that time; this cuts what is later, and keeps the rest. */
+	/* The option -T would set every file to that time; this only lowers later times. */
 	(void)snprintf(epoch, sizeof(epoch), "SOURCE_DATE_EPOCH=%" PRIu64, orders.epoch_s);
 	for (size_t i = 0; i < ARRAY_SIZE(left_out); i++) {
 		(void)snprintf(excludes[i], sizeof(excludes[i]), "--exclude-regex=%s", left_out[i]);

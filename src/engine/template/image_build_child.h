@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The child that builds an image: from the spawner's clone3() to the exec of mkfs.erofs. What it
- *reads was written by a sandbox, so it is jailed like one:
+ * The child that builds an image: from the spawner's clone3() to the exec of mkfs.erofs. It reads
+ * what a sandbox wrote, so it is jailed like one:
  *
  *	user namespace	its own, with a range of ids that no sandbox has
  *	root		a small tmpfs; in it, read-only, the host's programs and the tree, and one
@@ -11,8 +11,8 @@
  *	network		none, not even `lo`
  *	system calls	a sandbox's
  *
- * The tree is the sandbox's root put together anew, read-only, from the template below and the
- * layer above, without what cloche adds to every root (fittings.h).
+ * The tree is the sandbox's root, assembled again read-only from the template and the layer over
+ * it, without what cloche adds to every root (fittings.h).
  */
 #include "engine/jail/jail_child.h"
 

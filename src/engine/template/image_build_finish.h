@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The last step of an image build, in a child of the broker, because it takes as long as the image
- * is large: DATA/templates/NAME/image.erofs is hashed, brought to disk, and its directory renamed
- * to its digest.
+ * The last step of an image build: DATA/templates/NAME/image.erofs is hashed and synced to disk,
+ * and its directory is renamed to its digest. A child of the broker does it, because it takes long
+ * for a large image.
  */
 #include "engine/engine.h"
 
@@ -12,6 +12,6 @@ struct image_build_finished {
 	struct image_build_result result;
 };
 
-/* *ret_fd gives one struct image_build_finished before the child ends. */
+/* One struct image_build_finished comes on *ret_fd before the child ends. */
 must_check int image_build_finish_start(int templates_fd, const char *name, uint64_t keeper,
                                         int *ret_pidfd, int *ret_fd, struct err *err);

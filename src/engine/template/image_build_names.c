@@ -22,7 +22,7 @@ static bool matches(const char *pattern, const char *path)
 	return is_match;
 }
 
-/* It, or a directory that it lies in. */
+/* Whether it, or a directory that contains it, is left out. */
 static bool is_left_out(const char *const *left_out, size_t n, const char *path)
 {
 	auto_free char *part = xstrdup(path);

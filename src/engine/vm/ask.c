@@ -54,7 +54,8 @@ static void tell(struct ask *a, const struct err *err)
 	a->fn(err, a->arg);
 }
 
-/* Its confinement is QEMU's, which a guest may have taken over: an answer is text within bounds. */
+/* It shares QEMU's confinement, and a guest may have taken over QEMU, so the answer's text is
+ * bounded and not trusted. */
 static void on_answer(struct loop *loop, uint32_t events, void *arg)
 {
 	struct ask *a = arg;
@@ -133,7 +134,7 @@ int ask_begin(struct guest *g, const struct vmm_ask *ask, int fd, uint64_t withi
 	return 0;
 }
 
-/* Of the machine's net namespace: it holds nothing of the host's. */
+/* A socket of the machine's net namespace, so that it holds nothing of the host's. */
 static int open_inside(const struct guest *g)
 {
 	int fd, errnum;

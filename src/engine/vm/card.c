@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Opening makes the tap (unless the machine has it already), the sockets on the host's end of it
- * and the rules; then the card is plugged into the running machine, which gets the tap by
- * cloche-vmm. The tap is nobody's but that process's: it goes with it, and a broker that dies
+ * and the rules; then the card is plugged into the running machine, which gets the tap through
+ * cloche-vmm. Only that process holds the tap: it vanishes with the process, and a broker that dies
  * before it was handed over leaves none.
  *
- * Addresses and MAC are the same in every sandbox, since each has a namespace of its own. A closed
- * door has lost its sockets and rules; the card is pulled out first, so that whoever dials inside
- * is told at once.
+ * Addresses and MAC are the same in every sandbox, since each has its own namespace. To close a
+ * door, the card is unplugged first, so that programs inside get an error at once; then sockets and
+ * rules are removed.
  */
 #include "engine/vm/card.h"
 
@@ -102,7 +102,7 @@ static int set_up(void)
 	return netlink_send(&talk, NETLINK_ROUTE);
 }
 
-/* A host that was told to do without IPv6 has none here either: the sockets tell. */
+/* If IPv6 is disabled on the host, there is none here either; opening the sockets shows that. */
 static int configure(struct err *err)
 {
 	int r = add_address(AF_INET, PREFIX4, gateway4, sizeof(gateway4));

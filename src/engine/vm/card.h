@@ -2,14 +2,14 @@
 #pragma once
 /*
  * A vm's network card and the door behind it. A vm without a door has no card. With one, a tap in
- * the sandbox's net namespace is the host's end of its cable: what comes there is led to the door's
- * sockets (card_rules.h), and nothing else is there to be reached.
+ * the sandbox's net namespace is the host's end of its cable: all traffic there is redirected to
+ * the door's sockets (card_rules.h), and nothing else can be reached.
  */
 #include "engine/engine.h"
 
-/* As the engine's table says of open_door(), close_door() and plug(). */
+/* open_door(), close_door() and plug() of struct engine. */
 must_check int card_open_door(struct guest *g, int ret_fds[DOOR_SOCKETS], struct err *err);
 must_check int card_close_door(struct guest *g, struct err *err);
 must_check int card_plug(struct guest *g, bool on, guest_plugged_fn fn, void *arg, struct err *err);
-/* It stood still and does no more: what its door needs is done then. */
+/* The machine runs again after it was stopped: does what its door needs. */
 void card_go_on(struct guest *g);

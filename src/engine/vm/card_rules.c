@@ -27,9 +27,9 @@
  *		}
  *	}
  *
- * What was redirected has the gateway's address by the time it comes to `strangers`; all else is
- * UDP or stranger. The namespace has no other link than the card's and `lo`, so there is nowhere to
- * forward to; `through` says so whatever the host's settings are.
+ * Redirected packets have the gateway's address when they reach `strangers`; all others are UDP or
+ * other protocols. The namespace has no link but the card's and `lo`, so there is nowhere to
+ * forward to; `through` makes sure of it, whatever the host's settings are.
  */
 #include "engine/vm/card_rules.h"
 

@@ -125,7 +125,7 @@ static int mount_root(struct jail *jail, struct err *err)
 	return r;
 }
 
-/* QEMU opens what it was given by /proc/self/fd; nothing but processes of its own is in there. */
+/* QEMU opens its files by /proc/self/fd; this proc shows only its own processes. */
 static int mount_proc(struct jail *jail, struct err *err)
 {
 	(void)jail;
@@ -144,8 +144,8 @@ static int seal_root(struct jail *jail, struct err *err)
 	return 0;
 }
 
-/* Orders for one who knows nothing of struct guest_spec. Root of a machine that looks into
- * snapshots reads the overlay's own marks on their files; nobody's code runs in there. */
+/* Orders for cloche-vmm, which does not know struct guest_spec. In a machine that shows snapshots,
+ * root may read the overlay's own marks on their files; no user code runs there. */
 static int write_orders(const struct jail *jail, int *ret_fd)
 {
 	const struct guest_limits *l = &jail->spec->limits;
@@ -170,8 +170,7 @@ static int write_orders(const struct jail *jail, int *ret_fd)
 	return fd_write_all(pair[1], &orders, sizeof(orders));
 }
 
-/* To the numbers of enum vmm_fd, whatever they are now: first all out of the way, then each to its
- * place. */
+/* Moves the fds to the numbers of enum vmm_fd: first all out of the way, then each to its place. */
 static int sort_fds(struct jail *jail, struct err *err)
 {
 	int fds[VMM_FD_GROUPS + CGROUP_TREES_MAX + SHOWN_MAX] = {
@@ -207,7 +206,7 @@ static int sort_fds(struct jail *jail, struct err *err)
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot sort the fds") : 0;
 }
 
-/* None at all: what QEMU must open is open, or anybody's to open. */
+/* Drops all: QEMU's files are open already, or anybody may open them. */
 static int drop_caps(struct jail *jail, struct err *err)
 {
 	(void)jail;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A vm's child: what the spawner's clone3() begets for it, from its first instruction to the exec
- * of cloche-vmm, as jail/jail_child.h is for a jail. QEMU is run as what a guest has taken over:
- * its root holds its program, libraries and firmware, six device nodes and /dev/kvm if it is used.
+ * A vm's child: the process that the spawner clones for it, from its first instruction to the exec
+ * of cloche-vmm, as jail/jail_child.h for a jail. QEMU is confined as if a guest had taken it over:
+ * its root has its program, libraries and firmware, six device nodes and /dev/kvm if it is used.
  */
 #include "engine/jail/jail_child.h"
 

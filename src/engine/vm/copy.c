@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A user never brings such a state: the directory is the broker's own
- * (engine/guest/disk_snapshot.h), and what is in it was written by this host. It is held against
- * its hashes all the same, and against what this host is now (identity.h).
+ * Users can never bring such a state: the directory belongs to the broker
+ * (engine/guest/disk_snapshot.h), and this host wrote what is in it. It is still checked against
+ * its hashes and against this host's identity (identity.h).
  */
 #include "engine/vm/copy.h"
 
@@ -105,7 +105,7 @@ static struct copy *copy_new(const char *id, const struct saved *saved, int ram_
 	return c;
 }
 
-/* What is in it stays as it is for good. */
+/* Seals it, so that it can never change. */
 static int seal(struct copy *c)
 {
 	c->is_ready = fcntl(c->ram_fd, F_ADD_SEALS, SEALS) == 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * No copy-on-write of the file's own blocks (FS_NOCOW_FL): overwriting a part of an extent would
- * keep all of the old one, and a guest could need twice its disk. A clone must be alike, so the
- * blank is marked too.
+ * No copy-on-write for the file's blocks (FS_NOCOW_FL): else overwriting a part of an extent would
+ * keep the whole old one, and a guest could need twice its disk. A clone must have the same flag as
+ * its source, so the blank is marked too.
  */
 #include "engine/vm/disk.h"
 
@@ -27,8 +27,7 @@ static int make_file(int dir_fd, const char *name, bool is_btrfs, int *ret_fd, s
 	if (fd < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot make a disk");
 	if (is_btrfs)
-		(void)ioctl(fd, FS_IOC_SETFLAGS,
-		            &flags); /* where all is so already, it is refused */
+		(void)ioctl(fd, FS_IOC_SETFLAGS, &flags); /* refused if it is set already */
 	*ret_fd = take_fd(&fd);
 	return 0;
 }
@@ -38,8 +37,8 @@ static int format(const struct storage *s, const char *name, int fd, uint64_t by
 {
 	auto_free char *path = xasprintf("%s/%s", s->path, name);
 	char count[32];
-	/* Lazily: tables are written when they are used. The journal is small: it is there for an
-	 * end without warning, not for speed. */
+	/* Lazy: tables are written when they are used. The journal is small: it is for crashes, not
+	 * for speed. */
 	const char *const argv[] = {"mkfs.ext4",
 	                            "-q",
 	                            "-F",
@@ -91,7 +90,7 @@ static int open_blank(const struct storage *s, uint64_t bytes, uint64_t inodes, 
 	return 0;
 }
 
-/* Where nothing can be cloned: the few blocks that are not empty. */
+/* If the filesystem cannot clone: copies the few blocks that are not empty. */
 static int copy_sparse(int from, int to, uint64_t bytes)
 {
 	off_t at = 0;

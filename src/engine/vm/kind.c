@@ -57,7 +57,7 @@ static uint64_t start_max_us(const struct guest_spec *spec)
 	return machine_boot_max_us(spec->is_kvm) + BOOT_GRACE_US;
 }
 
-/* One that this host's KVM cannot run starts anew without it. */
+/* A guest that this host's KVM cannot run is started again without KVM. */
 static bool retry(struct guest *g, const struct err *err)
 {
 	if (!g->spec.is_kvm || err->errnum != ENODEV)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* A vm among guests: what it does in its own way, and what it holds for that. */
+/* The vm's guest_kind, and the state that a vm has for it. */
 #include "engine/guest/guest_kind.h"
 
 struct vm_own {

@@ -73,7 +73,7 @@ static int read_at(int fd, char *data, size_t len, off_t at)
 	return 0;
 }
 
-/* Calls fn for each stretch of pages that are not zero. */
+/* Calls fn for each run of pages that are not zero. */
 static int each_stretch(int fd, int (*fn)(void *arg, const char *data, size_t len, off_t at),
                         void *arg)
 {
@@ -198,7 +198,7 @@ static int copy_changes(const struct ram *ram, pid_t qemu, struct sink *s)
 	return r < 0 ? r : n > 0 ? 0 : -ENODATA;
 }
 
-/* What it has from where it came from. */
+/* Copies what it has from the file that it was started from. */
 static int copy_base(const struct ram *ram, int ram_fd, struct sink *s)
 {
 	struct sink rest = *s;
@@ -244,7 +244,7 @@ struct reading {
 	int memory_fd;
 };
 
-/* Page by page: how they are put together in the file is the filesystem's business. */
+/* Hashed page by page, so that the hash does not depend on how the filesystem stores the file. */
 static int read_stretch(void *arg, const char *data, size_t len, off_t at)
 {
 	const struct reading *r = arg;

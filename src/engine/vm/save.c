@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What QEMU writes goes to a file in memory, which counts against its own group's limit: it may be
- * the guest's by now, and must not fill the host's disk.
+ * QEMU writes to a memfd, which counts against its own group's limit: a guest may have taken over
+ * QEMU, and must not fill the host's disk.
  */
 #include "engine/vm/save.h"
 
@@ -63,7 +63,7 @@ static void save_free(struct loop *loop, void *arg)
 	free(s);
 }
 
-/* It goes on, if it still stands still, and is nobody's business any more. */
+/* Lets the machine go on if it is still stopped, and forgets the save. */
 static void leave(struct machine_save *s)
 {
 	ask_end(take_ptr(s->ask));
@@ -76,7 +76,7 @@ static void leave(struct machine_save *s)
 		loop_defer(s->host->loop, save_free, s);
 }
 
-/* Told once. One that was the last thing to happen stands still behind it. */
+/* Reports the end once. If the guest is not to go on, it stays stopped after it. */
 static void end(struct machine_save *s, const struct err *err)
 {
 	const struct memory_ops ops = s->ops;
@@ -233,7 +233,7 @@ static void on_answer(const struct err *err, void *arg)
 		end(s, &own);
 }
 
-/* For QEMU, which gets it open for writing alone: how it asks for it. */
+/* For QEMU, which gets it open for writing only, as it requires. */
 static int make_state(struct machine_save *s, int *ret_fd, struct err *err)
 {
 	char path[32];

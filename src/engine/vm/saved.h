@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A machine that was saved, in the directory `memory` of a snapshot (engine/guest/disk_snapshot.h):
+ * A saved machine, in the directory `memory` of a snapshot (engine/guest/disk_snapshot.h):
  *
  *	ram		sparse; pages that were never touched are holes
  *	state		of its devices, as QEMU writes them
@@ -22,7 +22,7 @@ struct saved {
 };
 
 must_check int saved_write(int dir_fd, struct saved *s, struct err *err);
-/* The error of one whose bytes are not what was saved. */
+/* The error for damaged bytes. */
 int saved_damaged(struct err *err);
 must_check int saved_read(int dir_fd, struct saved *ret, struct err *err);
 /* The hash of a small file from its beginning. */

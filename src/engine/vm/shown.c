@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How long a clone takes is up to the guest that has written the disk, into how many pieces it
- * likes. So a child makes them, and the start waits.
+ * The time for a clone depends on how fragmented the disk is, which its guest controls. So a child
+ * makes the clones, and the start waits.
  */
 #include "engine/vm/shown.h"
 
@@ -39,7 +39,7 @@ static int open_saved(struct guest_host *host, const struct guest_spec *spec, si
 	return r < 0 ? r : disk_open_saved(files_fd, ret_fd, err);
 }
 
-/* Each may be written anew as a whole, by the kernel that looks into it. */
+/* The kernel that reads a disk may rewrite all of it. */
 static int raise_limit(struct guest_host *host, const struct guest_spec *spec, const int *fds,
                        size_t n, struct err *err)
 {

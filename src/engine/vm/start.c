@@ -87,7 +87,8 @@ int vm_make_disk(struct start *s, struct err *err)
 	return r == 0 ? disk_open(s->layer_fd, &s->own_fds[START_SCRATCH], err) : r;
 }
 
-/* Beside the record: a broker of another version may adopt it, and save it. */
+/* Written beside the record, because a broker of another version may adopt the machine and save
+ * it. */
 static int write_identity(const struct guest *g, struct err *err)
 {
 	struct identity identity;

@@ -25,5 +25,5 @@ must_check int vm_make_disk(struct start *s, struct err *err);
 must_check int vm_send_orders(struct start *s, struct err *err);
 /* What it was started with (identity.h). */
 must_check int vm_read_identity(const struct guest *g, struct identity *ret, struct err *err);
-/* Of QEMU, which is more than its guest: the limits of the group that both are in. */
+/* The limits of the group with QEMU and its guest: more than those of the guest. */
 struct guest_limits vm_group_limits(const struct guest_limits *limits);

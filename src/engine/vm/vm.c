@@ -6,11 +6,11 @@
  *	                   in the group     in the sandbox's `user` group:
  *	                   of a jail's agent   limits, freezing
  *
- * To the broker it is a jail whose first process is cloche-vmm (src/vmm) instead of an agent: that
- * listens on the same socket and lives and dies as an agent does. So a guest's life, its record,
- * adoption, usage, freezing and removal are the same code (engine/guest), and only what differs is
- * here: what is started (kind.c, start.c, child.c), on which machine (boot/machine.c), with which
- * disk (disk.c).
+ * For the broker it is a jail whose first process is cloche-vmm (src/vmm) instead of an agent:
+ * cloche-vmm listens on the same socket and lives as long as an agent would. So starting, the
+ * record, adoption, usage, freezing and removal are the same code (engine/guest), and only the
+ * differences are here: what is started (kind.c, start.c, child.c), on which machine
+ * (boot/machine.c), with which disk (disk.c).
  */
 #include "base/log.h"
 #include "base/units.h"
@@ -43,7 +43,7 @@ static void vm_leave(struct guest_host *host)
 	machine_close();
 }
 
-/* The jail's walls are around QEMU; the guest has its kernel before them. */
+/* The jail's walls are around QEMU; the guest's own kernel is one more wall. */
 static struct isolation vm_isolation(struct guest_host *host, const struct guest *g)
 {
 	const bool is_kvm = g ? g->spec.is_kvm : machine_has_kvm();
@@ -88,8 +88,8 @@ struct measuring {
 	void *arg;
 };
 
-/* A guest can lie to its own disadvantage, and on what it only harms itself with. Its filesystem is
- * full before its disk is: what is left of it counts. */
+/* A guest's figures may be lies, so only those are used that harm nobody but itself. Its filesystem
+ * is full before its disk is, so the filesystem's free space counts. */
 static void add_own(struct measuring *m, const struct port_usage *own)
 {
 	const uint64_t left = own->disk_total_bytes - MIN(own->disk_bytes, own->disk_total_bytes);
@@ -134,8 +134,8 @@ static int vm_measure(struct guest *g, guest_measured_fn fn, void *arg, struct e
 	return r;
 }
 
-/* What its kernel has not written yet would be lost with its power. A machine that does not switch
- * itself off in time is killed as any other. */
+/* Without a shutdown, data that its kernel has not written yet would be lost. A machine that does
+ * not switch itself off in time is killed like any other guest. */
 static void on_off(const struct err *err, void *arg)
 {
 	struct guest *g = arg;

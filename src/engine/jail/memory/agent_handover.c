@@ -14,7 +14,7 @@
 #define TOKEN_FILE     "quiet"
 #define LISTEN_BACKLOG 16
 
-/* A socket of the guest's net namespace: nothing of the host's is to be inside. */
+/* A socket of the guest's net namespace: no socket of the host's may be inside. */
 static int open_inside(struct guest_host *host, int pidfd, int type)
 {
 	int fd, errnum;
@@ -28,7 +28,7 @@ static int open_inside(struct guest_host *host, int pidfd, int type)
 	return fd < 0 ? -errnum : fd;
 }
 
-/* Takes the name of the listener that there may be; who has connected to that one stays there. */
+/* Takes over the name of an existing listener; connections to that one stay there. */
 static int listen_anew(struct guest *g, int pidfd, int *ret_fd)
 {
 	const struct sockaddr_un addr = guest_agent_address(g);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * All of it is read from /proc while nothing of the guest runs. A name in there is the guest's (the
- * first line of status), so lines are found by their beginnings, and a name cannot hold a newline
- * unescaped.
+ * All of it is read from /proc while nothing of the guest runs. The guest chooses the name in the
+ * first line of status. That is safe: lines are found by their beginnings, and a newline in a name
+ * is escaped.
  */
 #include "engine/jail/memory/confinement.h"
 
@@ -22,7 +22,7 @@
 
 static const char *const cap_lines[] = {"CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"};
 
-/* What stands behind the name of a line, or NULL. */
+/* The value of the line with that name, or NULL. */
 static const char *find_line(const char *text, const char *name)
 {
 	for (const char *at = text; at && *at; at = strchr(at, '\n'), at = at ? at + 1 : NULL)
@@ -42,7 +42,7 @@ static int read_number(const char *text, const char *name, int base, uint64_t *r
 	return end == at ? -EPROTO : 0;
 }
 
-/* The last number of the line: of nested pid namespaces the innermost. */
+/* The last number of the line: the pid in the innermost namespace. */
 static int read_inner_id(const char *text, int32_t *ret)
 {
 	const char *at = find_line(text, "NSpid:");
@@ -56,7 +56,7 @@ static int read_inner_id(const char *text, int32_t *ret)
 	return end ? 0 : -EPROTO;
 }
 
-/* It runs no more, and has let go of what it had. */
+/* Whether it is dead and has released its resources. */
 static bool is_dead(const char *text)
 {
 	const char *at = find_line(text, "State:\t");
@@ -262,7 +262,7 @@ static size_t count_lines_with(const char *text, const char *word)
 	return n;
 }
 
-/* The first process may be beside `user`, which is for all others. */
+/* The first process may be outside `user`, which is for all others. */
 static int check_groups(pid_t pid, const struct confinement_around *around, struct err *err)
 {
 	char path[64], text[GROUPS_SIZE], group[256];

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Which walls stand around each thread of a guest, as the kernel tells of them. Written down while
- * a guest that is saved stands still, and held against its copy before that runs: who is there must
- * have been there, with the same walls. A copy that lacks one, or has one who was not there, is not
- * served.
+ * The confinement of each thread of a guest, as the kernel reports it. It is recorded while a guest
+ * is stopped to be saved, and compared with each copy before the copy runs: every thread must be in
+ * the record, with the same confinement. A copy that is weaker, or has another thread, is not used.
  */
 #include "base/buf.h"
 #include "base/err.h"
@@ -21,13 +20,13 @@ struct confinement {       /* of a thread */
 };
 #define CONFINEMENT_MAX 65536 /* threads; a sandbox has fewer */
 
-/* Appends one for each thread in the pid namespace whose first process is pid. first_id: where the
- * guest's ids begin outside. */
+/* Appends one entry for each thread in the pid namespace whose first process is pid. first_id: the
+ * guest's first id on the host. */
 must_check int confinement_read(pid_t pid, uint32_t first_id, struct buf *ret, struct err *err);
 /* The same for the threads of one process. */
 must_check int confinement_read_process(pid_t pid, uint32_t first_id, struct buf *ret,
                                         struct err *err);
-/* Is the copy no weaker? Both as confinement_read() gives them. */
+/* Checks that the copy is not weaker. Both are results of confinement_read(). */
 must_check int confinement_compare(const struct buf *original, const struct buf *copy,
                                    struct err *err);
 
@@ -38,5 +37,5 @@ struct confinement_around { /* what all processes of a copy have in common */
 	const char *group;  /* "/PARENT/ID": its cgroups, in so many trees */
 	size_t n_trees;
 };
-/* Are its namespaces its own, and its processes in its groups? */
+/* Checks that its namespaces are its own and its processes are in its groups. */
 must_check int confinement_check_around(const struct confinement_around *around, struct err *err);

@@ -36,7 +36,7 @@ extern const size_t criu_eyes_len;
 /* Where its fds are when it starts. */
 enum { CONTROL_IN, CONTROL_OUT, WORDS_FD, IMAGES_FD, EYES_FD, AGENT_FD, FD_COUNT };
 
-/* CRIU runs it without any fd but 2: its own are opened. */
+/* CRIU runs the hook with no fd but 2, so it opens CRIU's own fds. */
 static const char hook[] =
 	"#!/bin/sh\n"
 	"case $CRTOOLS_SCRIPT_ACTION in\n"
@@ -65,7 +65,7 @@ static int make_program(const char *name, mode_t mode, int *ret_fd)
 	return *ret_fd < 0 || fchmod(*ret_fd, mode) < 0 ? -errno : 0;
 }
 
-/* The copy can be read by all: a sandbox's root opens it as what /proc/1/exe leads to. */
+/* The copy is readable by all: a sandbox's root opens it through /proc/1/exe. */
 static int copy_agent(struct guest_host *host)
 {
 	off_t at = 0;
@@ -143,7 +143,7 @@ static void add(struct words *w, const char *word)
 		w->argv[w->n++] = xstrdup(word);
 }
 
-/* CRIU's own: a fresh proc, its /sys, terminals and shared memory. */
+/* Mounts that CRIU makes itself: a fresh proc, its /sys, terminals and shared memory. */
 static bool is_made_by_criu(const char *place)
 {
 	static const char *const places[] = {"/", "/proc", "/proc/sys", "/dev/pts", "/dev/shm"};
@@ -156,7 +156,7 @@ static bool is_made_by_criu(const char *place)
 
 static const char *find_source(const char *root, const char *place, char ret[256])
 {
-	/* CRIU sets a mount's flags as they were saved, and may take none away: covers never had
+	/* CRIU sets a mount's flags as they were saved and cannot remove any: covers never had
 	 * nodev. */
 	const bool is_cover = strcmp(root, "/" OWN_TMPFS_EMPTY_FILE) == 0 ||
 	                      strcmp(root, "/" OWN_TMPFS_EMPTY_DIR) == 0;
@@ -188,8 +188,8 @@ static int add_mounts(struct words *w, const struct criu_spec *spec)
 	return w->n < ARGS_MAX - 1 ? 0 : -E2BIG;
 }
 
-/* CRIU looks for what a program watches (inotify) by going through directories, in this order: an
- * overlay has no handles. It does so only if something is watched. */
+/* CRIU finds the files that a program watches (inotify) by searching these directories, in this
+ * order, since an overlay has no file handles. It does so only if something is watched. */
 static const char *const watched[] = {
 	"/home", "/root", "/tmp", "/srv", "/mnt", "/app", "/workspace",
 };
@@ -246,7 +246,7 @@ static int attach(int fd, const char *name)
 	return 0;
 }
 
-/* The saved images, with those of its own over them. */
+/* Lays the copy's own images over the saved ones. */
 static int lay_images(const struct criu_spec *spec, int copy_fd, struct err *err)
 {
 	auto_fd int own = -1;
@@ -283,7 +283,8 @@ static int lay_ground(const struct criu_spec *spec, struct err *err)
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot lay the ground of the copy") : 0;
 }
 
-/* A mount can be copied only by who is where it is: before a place of its own is entered. */
+/* A mount can be copied only from inside its mount namespace, so this comes before the new one is
+ * entered. */
 static int copy_mount(int dir_fd, const char *path)
 {
 	return open_tree(dir_fd, path,
@@ -310,9 +311,10 @@ static int enter_place(const struct criu_spec *spec, int run_fd, struct err *err
 	return 0;
 }
 
-/* Its children are charged to the guest from the first page on. The cgroup namespace begins where
- * that of a new guest does, and `user` is opened before: where systemd has mounted the groups
- * (nsdelegate), who opens it from inside cannot go there. */
+/* Enters the guest's groups, so that CRIU's children are charged to the guest from the first page
+ * on. The cgroup namespace starts at the same group as that of a new guest. `user` is opened
+ * before: if systemd has mounted the groups (nsdelegate), an fd that was opened from inside does
+ * not allow moving there. */
 static int enter_groups(struct guest_host *host, const struct criu_spec *spec, struct err *err)
 {
 	const char *id = spec->guest->id;
@@ -345,7 +347,7 @@ static int give_up(const struct criu_spec *spec, struct err *err)
 	return 0;
 }
 
-/* What /proc/1/exe leads to in a copy. A memory of an older cloche has its own. */
+/* The program behind /proc/1/exe in a copy. A memory of an older cloche has its own. */
 static int choose_agent(const struct criu_spec *spec)
 {
 	const struct digest own = memory_agent_own();
@@ -518,7 +520,8 @@ int criu_let_go_on(const struct criu *c)
 	return fd_write_all(c->down_fd, "go\n", 3);
 }
 
-/* The first that it complained of, but for what it always does: all that follows comes from it. */
+/* CRIU's first error message, except for those that it always prints: the later ones follow from
+ * it. */
 static void find_words(char *text, char ret[160])
 {
 	char *line, *rest = text;
@@ -545,7 +548,7 @@ static void explain_kill(int signal, bool is_restore, struct err *ret)
 	(void)err_hint(ret, is_restore ? "try again" : "the sandbox goes on: try again");
 }
 
-/* A failure of the moment, by CRIU's words: the next try does not meet it. */
+/* Whether CRIU's message means a temporary failure: the next try will not meet it. */
 static bool is_of_the_moment(const char *text)
 {
 	const char *at = strstr(text, "Unix socket ");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * CRIU's images as bytes: 8 of magic, then messages of protobuf, each behind its length. Of
- * protobuf no more than this is needed: a message is a row of fields, each a number with a kind of
- * content, and what is not looked for is copied as it is.
+ * Parses CRIU's images: 8 bytes of magic, then protobuf messages, each after its length. Little of
+ * protobuf is needed: a message is a list of fields, each with a number and a type, and unknown
+ * fields are copied unchanged.
  */
 #include "base/buf.h"
 #include "base/err.h"

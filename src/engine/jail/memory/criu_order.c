@@ -9,7 +9,7 @@
 
 #define MOUNTS_MAX (1 << 20)
 
-/* Its fds: those of every order, then those of a restore, of which the last may be absent. */
+/* Its fds: those of every order, then those of a restore; the last may be absent. */
 enum {
 	CONTROL_IN,
 	CONTROL_OUT,

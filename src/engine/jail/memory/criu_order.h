@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * CRIU is started by the broker's starter (src/loop/starter.h), since it must have no seccomp
- * filter and the broker has one. What is to be done goes there as an order of fixed size and a row
- * of fds.
+ * The broker's starter (src/loop/starter.h) starts CRIU, since CRIU must have no seccomp filter and
+ * the broker has one. The broker sends it an order of fixed size and a list of fds.
  */
 #include "engine/jail/memory/criu.h"
 

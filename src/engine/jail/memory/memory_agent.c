@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The agent is run from a memfd, and of a memfd CRIU saves all that is in it. So the program of an
- * older cloche's agent is still in the images when nothing else has it any more: its pages are put
- * together again here. A guest can have memfds of its own, of any name; the right one is known by
- *its hash, which was taken when the memory was saved.
+ * The agent runs from a memfd, and CRIU saves the whole contents of a memfd. So the images still
+ * have the agent's program of an older cloche when it exists nowhere else; its pages are collected
+ * here. A guest can have memfds of any name too; the right one is known by its hash, which was
+ * recorded when the memory was saved.
  *
  *	memfd.img			a message for each memfd: its size, the number of its pages'
  *map pagemap-shmem-NUMBER.img	which file has its pages, then a message for each run of them
@@ -30,7 +30,7 @@ enum { MAP_PAGES_ID = 1 };                                          /* pagemap_h
 enum { RUN_AT = 1, RUN_PAGES = 2, RUN_FLAGS = 4, RUN_PAGES64 = 5 }; /* pagemap_entry */
 #define RUN_IS_PRESENT 4                                            /* of its flags */
 
-/* Programs whose hash is known, by their files: a broker's guests share one. */
+/* A cache of hashes of programs, by inode: all guests of a broker share one program. */
 static struct known {
 	dev_t dev;
 	ino_t ino;
@@ -59,7 +59,7 @@ static int hash_fd(int fd, struct digest *ret)
 	return r;
 }
 
-/* The hash of what fd is open for, read at most once. */
+/* The hash of the file at fd, read at most once. */
 static int identify(int fd, struct digest *ret)
 {
 	struct stat st;
@@ -138,7 +138,7 @@ static int read_run(const unsigned char *message, size_t len, struct run *ret)
 	return r;
 }
 
-/* From one file to another; what lies behind the end of the program is left out. */
+/* Copies from one file to another, up to the end of the program. */
 static int copy_bytes(int from_fd, uint64_t from, int to_fd, uint64_t to, uint64_t len)
 {
 	char chunk[CHUNK];
@@ -203,7 +203,7 @@ static int extract(int dir_fd, uint64_t shmid, uint64_t size, int *ret_fd)
 	char name[40];
 	int r;
 
-	/* It can be read by all: a sandbox's root opens it as what /proc/1/exe leads to. */
+	/* It is readable by all: a sandbox's root opens it through /proc/1/exe. */
 	if (fd < 0 || fchmod(fd, 0555) < 0 || ftruncate(fd, (off_t)size) < 0)
 		return -errno;
 	(void)snprintf(name, sizeof(name), "pagemap-shmem-%u.img", (unsigned)shmid);

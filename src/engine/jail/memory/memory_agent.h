@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Which agent a memory was saved with, and its program. A sandbox keeps the agent that it was
- * started with when the daemon is upgraded, and so does a memory that was saved before: what
- * /proc/1/exe leads to in a copy has to be that program and no newer one.
+ * The agent that a memory was saved with, and its program. When the daemon is upgraded, a sandbox
+ * keeps the agent that it was started with, and so does a saved memory: /proc/1/exe in a copy must
+ * lead to that program and not to a newer one.
  */
 #include "base/digest.h"
 #include "base/err.h"
@@ -13,10 +13,9 @@
 /* The agent that guests are started with here, from its program. */
 must_check int memory_agent_set(int program_fd);
 struct digest memory_agent_own(void);
-/* Writes down, before a memory is saved into dir_fd, which agent runs as pid. */
+/* Records which agent runs as pid, before a memory is saved into dir_fd. */
 must_check int memory_agent_note(int dir_fd, pid_t pid);
 /* Which one it was. */
 must_check int memory_agent_read(int dir_fd, struct digest *ret);
-/* Its program as a new memfd, put together from the images of a memory. -ENOENT: it is not there.
- */
+/* Its program as a new memfd, from the images of a memory. -ENOENT: they do not have it. */
 must_check int memory_agent_extract(int dir_fd, const struct digest *agent, int *ret_fd);

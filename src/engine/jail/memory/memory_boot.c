@@ -14,7 +14,7 @@ struct boot {
 	char id[MACHINE_VIEW_BOOT_ID_SIZE];
 };
 
-/* Nobody inside can mount or write there; and what it says is told to that sandbox alone. */
+/* Nobody inside can mount or write there, and only that sandbox is shown the text again. */
 int memory_boot_note(int dir_fd, const struct guest *g)
 {
 	char path[64], id[MACHINE_VIEW_BOOT_ID_SIZE + 1] = "";

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Which boot the programs of a saved memory believe in: /proc/sys/kernel/random/boot_id as they see
- * it. The sandbox itself goes on with it, and a copy, which is another machine, has one of its own.
+ * The boot id that the programs of a saved memory see in /proc/sys/kernel/random/boot_id. The
+ * sandbox itself keeps it when it is resumed; a copy is another machine and gets a new one.
  */
 #include "base/err.h"
 #include "engine/guest/guest.h"
 
-/* Writes it down, before a memory is saved into dir_fd. */
+/* Records it, before a memory is saved into dir_fd. */
 must_check int memory_boot_note(int dir_fd, const struct guest *g);
-/* Before a memory is revived as g. A memory without one, of an older cloche, changes nothing. */
+/* Restores it, before a memory is revived as g. A memory of an older cloche has none, and nothing
+ * changes. */
 must_check int memory_boot_resume(int dir_fd, const struct guest *g);

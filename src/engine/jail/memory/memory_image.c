@@ -18,11 +18,11 @@
 
 static int write_image(int dir_fd, const char *name, const struct buf *image)
 {
-	/* CRIU's children read them as the copy's root; their directory is closed to all others. */
+	/* CRIU's children read them as the copy's root; nobody else can enter their directory. */
 	return fd_replace_file(dir_fd, name, image->data, image->len, 0644, /* sync= */ false);
 }
 
-/* Is this number that of a regular file? */
+/* Whether this is the number of a regular file. */
 static int is_regular(const struct buf *files, uint64_t id)
 {
 	const unsigned char *message;
@@ -46,7 +46,7 @@ static int is_regular(const struct buf *files, uint64_t id)
 	return r;
 }
 
-/* In a copy of the message the program is another. */
+/* Copies the message with another program. */
 static int change_exe(const unsigned char *message, size_t len, struct buf *out)
 {
 	size_t at = 0;
@@ -81,7 +81,7 @@ struct repair {
 	uint64_t agent; /* the number of its program's file */
 };
 
-/* A process whose program is the agent's memfd gets the file from outside. */
+/* Makes a process whose program is the agent's memfd take the external file instead. */
 static int repair_mm(const struct repair *repair, const char *name, struct err *err)
 {
 	auto_call(buf_done) struct buf image = BUF_INIT(CRIU_IMAGE_MAX),
@@ -189,7 +189,7 @@ int memory_image_repair(int dir_fd, struct err *err)
 	return r;
 }
 
-/* The one image whose name begins so. */
+/* The image whose name has this prefix. */
 static int find_image(int dir_fd, const char *prefix, char ret[64])
 {
 	auto_dir struct dir_reader names = {.fd = -1};

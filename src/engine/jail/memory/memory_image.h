@@ -13,8 +13,8 @@
  *	manifest	names, sizes and SHA-256 of all others; kernel, processor and
  *			agent; its own SHA-256. Written last
  *
- * Images are root's and of our own making, and are never taken from anybody. So what is wrong with
- * one is damage or age, and both are found by the manifest before CRIU reads a byte.
+ * Images belong to root and are made only by us, never uploaded. So a bad image is damaged or too
+ * old, and the manifest shows both before CRIU reads a byte.
  */
 #include "base/digest.h"
 #include "base/err.h"
@@ -26,26 +26,27 @@
 #define MEMORY_BOOT        "boot"
 #define MEMORY_AGENT_HASH  "agent"
 #define MEMORY_MANIFEST    "manifest"
-/* The agent's program is in a memfd, from which CRIU cannot restore /proc/1/exe: the images are
- * made to say that it comes from outside, under this name. */
+/* The agent's program is a memfd, from which CRIU cannot restore /proc/1/exe. So the images are
+ * changed to say that it is an external file of this name. */
 #define MEMORY_AGENT "cloche-agent"
 
 must_check int memory_image_repair(int dir_fd, struct err *err); /* for that name */
-/* That, and the manifest: all that is left to do behind a dump. *ret_bytes: of all files. */
+/* Changes the images so and writes the manifest: the last step of a dump. *ret_bytes: of all
+ * files. */
 must_check int memory_image_finish(int dir_fd, uint64_t *ret_bytes, struct err *err);
-/* The same in two steps, of which the second reads all of it. */
+/* The same in two steps; the second reads all files. */
 must_check int memory_image_prepare(int dir_fd, uint64_t *ret_bytes, struct err *err);
 must_check int memory_image_describe(int dir_fd, uint64_t *ret_bytes, struct err *err);
 /* Which agent the manifest names. */
 must_check int memory_image_read_agent(int dir_fd, struct digest *ret);
-/* Is it whole, of this kernel and processor, and its agent's program here or in it? Reads all of
- * it.
+/* Checks that it is complete, of this kernel and processor, and that its agent's program is here or
+ * in it. Reads all files.
  */
 must_check int memory_image_check(int dir_fd, struct err *err);
-/* The same without reading it: whether its files are whole is not looked at. */
+/* The same without reading the files, so damage is not noticed. */
 must_check int memory_image_fits(int dir_fd, struct err *err);
 
-/* The two images that a copy has of its own, written into to_fd under the names that they have in
- * dir_fd: its ids and its host name. */
+/* Writes the two images that differ in a copy, with its ids and its host name, into to_fd under
+ * their names in dir_fd. */
 must_check int memory_image_adapt(int dir_fd, int to_fd, uint32_t first_id, uint32_t n_ids,
                                   const char *hostname, struct err *err);

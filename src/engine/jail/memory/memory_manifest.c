@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The manifest: a head, then a row for each other file. It names what a memory can only go on with:
- * the kernel, whose structures and vDSO it has seen, the processor, whose instructions programs
- * have chosen by, and the agent, whose program every copy has to have (memory_agent.h).
+ * The manifest: a head, then a row for each other file. It names what a memory needs to go on: the
+ * same kernel, for its structures and vDSO; the same processor, since programs chose their
+ * instructions by it; and the agent, whose program every copy must have (memory_agent.h).
  */
 #include "engine/jail/memory/memory_image.h"
 
@@ -59,7 +59,7 @@ static int hash_fd(int fd, struct digest *ret)
 	return r;
 }
 
-/* What cpuinfo says of the first processor, but for what changes by itself. */
+/* Hashes cpuinfo's entry for the first processor, without the values that change by themselves. */
 static int hash_processor(struct digest *ret)
 {
 	static const char *const names[] = {"vendor_id",       "model name", "flags",
@@ -238,7 +238,7 @@ static int check_agent(int dir_fd, const struct digest *agent, struct err *err)
 	return err_hint(err, "start from it with memory: false: its files go on anywhere");
 }
 
-/* All of it as a text, and its head, which fits this host. */
+/* Reads the manifest and its head, and checks that it fits this host. */
 static int read_manifest(int dir_fd, struct buf *text, struct head *ret, struct err *err)
 {
 	auto_fd int fd = openat(dir_fd, MEMORY_MANIFEST, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What saving and reviving share. */
+/* Shared by saving and reviving. */
 #include "engine/guest/guest.h"
 
 int memory_open_net(pid_t pid); /* its net namespace, or -1 and errno */

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Nothing of a copy runs before its walls were looked at. Whatever fails ends CRIU's control
- * socket: it then kills what it has built. If it is no more there to do so, the removal of the
- * guest's control groups does.
+ * Nothing of a copy runs before its confinement was checked. On any failure CRIU's control pipe is
+ * closed, and CRIU kills what it has restored. If CRIU is gone by then, removing the guest's
+ * control groups does.
  *
- * Of many that are to be revived at once a few are at a time, the others wait in line: each is work
- * for a CPU and little else, and all together would be late together.
+ * Only a few are revived at a time, and the others wait in line: each is mostly CPU work, and if
+ * all ran at once, all would be late.
  */
 #include "engine/jail/memory/memory.h"
 
@@ -56,7 +56,7 @@ struct revival {
 static struct list waiting = LIST_INIT(waiting);
 static size_t n_begun;
 
-/* By the inode of their directories: what they hold is never changed. */
+/* Known by the inodes of their directories: their contents never change. */
 static struct {
 	dev_t dev;
 	ino_t ino;
@@ -111,7 +111,7 @@ static void free_if_done(struct revival *v)
 
 static void begin_next(struct loop *loop, void *arg);
 
-/* Its part in the guest's life is over: what is left are children to be reaped. */
+/* The revival is done for the guest; only its children must still be reaped. */
 static void let_go(struct revival *v)
 {
 	struct loop_child *const children[] = {v->founder, v->checker};
@@ -150,7 +150,7 @@ void memory_drop_revival(struct guest *g)
 	let_go(v);
 }
 
-/* A turn of begin_next() may be deferred, and guests are freed before that comes. */
+/* A call of begin_next() may be deferred, and guests are freed before it comes. */
 void memory_leave(void)
 {
 	list_for_each (&waiting, struct revival, v, link)
@@ -172,7 +172,7 @@ static void fail(struct revival *v, const struct err *err)
 	v->failed(g, &copy); /* drops us */
 }
 
-/* A cover that CRIU left out would show the host's own. */
+/* Checks all covers: a missing one would show the host's file. */
 static int check_covers(const struct guest *g, const char *mounts, struct err *err)
 {
 	auto_free char *text = xstrdup(mounts);
@@ -219,7 +219,7 @@ static int check_confinement(struct revival *v, struct err *err)
 	return r < 0 ? err_prefix(err, "the copy is weaker than its original") : 0;
 }
 
-/* The agent alone is beside `user`, as in every guest. */
+/* Only the agent is outside `user`, as in every guest. */
 static int join_agent_group(const struct guest *g, struct err *err)
 {
 	auto_fd int group_fd = cgroup_open_agent(&g->host->cgroups, g->spec.id);
@@ -232,7 +232,7 @@ static int join_agent_group(const struct guest *g, struct err *err)
 	return r;
 }
 
-/* Whoever reads the record must be able to give it hold. */
+/* A broker that reads the record must be able to reconnect the agent. */
 static int keep_token(const struct revival *v, struct err *err)
 {
 	int r = agent_handover_keep(v->g, v->token);
@@ -240,7 +240,7 @@ static int keep_token(const struct revival *v, struct err *err)
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot keep its token") : 0;
 }
 
-/* All of it is there and stands still. */
+/* Called when everything is restored and still stopped. */
 static int admit(struct revival *v, pid_t pid, struct err *err)
 {
 	struct guest *g = v->g;
@@ -278,8 +278,8 @@ static void on_control(struct loop *loop, uint32_t events, void *arg)
 	/* Else its exit tells the rest. */
 }
 
-/* Not before CRIU is done: the agent is the first that it lets go, and if that one then ended a
- * process that CRIU still holds, CRIU would take it for its own failure. */
+/* Only after CRIU is done. CRIU releases the agent first; if the agent then killed a process that
+ * CRIU still holds, CRIU would take that for a failure. */
 static int wake_agent(struct revival *v, struct err *err)
 {
 	struct guest *g = v->g;
@@ -445,7 +445,7 @@ static int start_check(struct revival *v)
 	return pid < 0 ? -errno : loop_child_take(v->host->loop, pidfd, on_checked, v, &v->checker);
 }
 
-/* Its mounts, or its end, of which status_fd has told why. */
+/* Receives the mounts, or sees its end, whose reason is on status_fd. */
 static void on_ground(struct loop *loop, uint32_t events, void *arg)
 {
 	struct revival *v = arg;

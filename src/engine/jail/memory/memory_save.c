@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * From the moment at which the agent was told to be quiet there is one way out: it gets hold of the
- * host again, whatever has come of the rest. But for a guest that is not to go on: that one is held
- * by CRIU until it is killed, and if nobody does so, CRIU's own end lets it go on.
+ * Once the agent was told to be quiet, it is always reconnected to the host in the end, whatever
+ * happens to the rest. The exception is a guest that is not to go on: CRIU holds it until it is
+ * killed; if CRIU ends first, the guest goes on.
  *
- * To describe a memory is to read all of it. Forks do not wait for that: theirs is described behind
- * their backs, and is known to be whole until then.
+ * Writing the manifest means reading the whole memory. Forks do not wait for that: their manifest
+ * is written in the background, and until then this broker knows that the memory is complete.
  */
 #include "engine/jail/memory/memory.h"
 
@@ -32,7 +32,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-#define QUIET_TIME_US (10 * 1000000U) /* it takes less than one; a loaded host more */
+#define QUIET_TIME_US (10 * 1000000U) /* normally less than a second; more on a loaded host */
 #define MOUNTS_MAX    (1 << 20)
 
 struct memory_save {
@@ -85,7 +85,7 @@ static void tell(struct memory_save *s, uint64_t bytes)
 	s->ops.done(bytes, s->failure.code != ERR_NONE ? &s->failure : NULL, s->arg);
 }
 
-/* Its one end. */
+/* Ends the save; called once. */
 static void end(struct memory_save *s, uint64_t bytes)
 {
 	loop_io_removep(&s->io);
@@ -103,7 +103,7 @@ static void end(struct memory_save *s, uint64_t bytes)
 	free_if_done(s);
 }
 
-/* With whatever answer: CRIU comes to its end by it, and the guest goes on. */
+/* Answers CRIU, which then ends, and the guest goes on. */
 static void let_criu_end(struct memory_save *s)
 {
 	if (s->failure.code != ERR_NONE || criu_let_go_on(&s->criu) < 0)
@@ -137,7 +137,7 @@ static int run_task(const struct memory_save *s, enum task task, struct finished
 	return -EINVAL;
 }
 
-/* It may read all that was written: not for the broker's loop. */
+/* Runs a task in a child: it may read all that was written, which would block the loop. */
 static int start_task(struct memory_save *s, enum task task, loop_child_fn on_exit,
                       struct loop_child **ret)
 {
@@ -220,7 +220,7 @@ static void on_held(struct loop *loop, uint32_t events, void *arg)
 	finish(s);
 }
 
-/* It is told to go on, with whatever result. */
+/* Reconnects the agent, whatever the result of the save was. */
 static void give_hold(struct memory_save *s)
 {
 	int fds[2], r = pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0 ? -errno : 0;
@@ -332,7 +332,7 @@ void memory_go_on(struct guest *g)
 		let_criu_end(g->save);
 }
 
-/* Where something is mounted: what CRIU must be told of, and again when it restores. */
+/* The mounts, which CRIU must be told of now and in a restore. */
 static int read_mounts(struct memory_save *s, struct buf *ret)
 {
 	auto_call(buf_done) struct buf text = BUF_INIT(MOUNTS_MAX);
@@ -377,7 +377,8 @@ static int start_criu(struct memory_save *s, struct err *err)
 	r = criu_start(s->host, &spec, &s->criu, err);
 	if (r < 0)
 		return r;
-	/* Whoever has to end the guest without us ends it, too: it waits for who is dead. */
+	/* A broker that removes the guest without us must end CRIU too, since CRIU would wait for
+	 * dead processes. */
 	if (guest_record_write_saver(s->g->dir_fd, &s->g->spec, s->criu.pid, err) < 0)
 		log_debug("memory.unrecorded", "id=%s error='%s'", s->g->spec.id, err->message);
 	r = loop_child_take(s->host->loop, take_fd(&s->criu.pidfd), on_criu_exit, s, &s->child);
@@ -472,7 +473,7 @@ int memory_save(struct guest *g, int dir_fd, const struct snapshot_spec *spec,
 	return 0;
 }
 
-/* Of a broker that is no more. */
+/* Ends the CRIU of an earlier broker. */
 static void end_saver(const struct guest *g)
 {
 	auto_fd int dir_fd = openat(g->host->sandboxes_fd, g->spec.id,
@@ -483,7 +484,7 @@ static void end_saver(const struct guest *g)
 		(void)pidfd_send_signal(pidfd, SIGKILL, NULL, 0);
 }
 
-/* The guest ends, and with it whatever CRIU is doing in it. */
+/* The guest ends, so CRIU's work in it ends too. */
 void memory_drop_save(struct guest *g)
 {
 	struct memory_save *s = g->save;

@@ -57,8 +57,8 @@ struct wait {
 	struct loop_timer *timer;
 };
 
-/* What a fork wrote to before it joined its sandbox's group, some 2 MiB, is counted here for good.
- */
+/* The pages that a fork wrote before it joined its sandbox's group, about 2 MiB, stay counted
+ * here. */
 static const struct guest_limits limits = {
 	.memory_bytes = UINT64_C(16) << 30,
 	.cpu_milli = 4000,
@@ -141,7 +141,7 @@ static void on_timer(struct loop *loop, void *arg)
 		zygote_start(z);
 }
 
-/* That of `host` is always tried again: its Python is this machine's. */
+/* The zygote of `host` is always tried again: its Python is this machine's. */
 static void try_again(struct zygote *z)
 {
 	z->is_given_up |= ++z->n_failures >= FAILURES_MAX && !digest_is_zero(&z->image);
@@ -323,7 +323,7 @@ int zygote_remove_group(const struct zygote *z, uint64_t most_us)
 	uint64_t until_us = clock_steady_us() + most_us;
 	int r;
 
-	/* Forks that have not joined their sandboxes die with it, but not at the same instant. */
+	/* Forks that have not joined their sandboxes die with it, but not at once. */
 	while ((r = cgroup_remove(&z->host->cgroups, z->group)) < 0 &&
 	       clock_steady_us() < until_us) {
 		cgroup_kill(&z->host->cgroups, z->group);
@@ -343,7 +343,7 @@ static void on_fork_timeout(struct loop *loop, void *arg)
 	wait_end(w, &err);
 }
 
-/* Gives their number. */
+/* Returns their number. */
 static int open_fds(struct guest_host *host, const char *id, pid_t agent, int fds[FDS_MAX],
                     struct err *err)
 {

@@ -7,10 +7,10 @@
  *	none --> starting --> ready
  *	  ^---------+-----------+    it ended, or was killed for what it said
  *
- * It runs a template's code, so nothing that it says is believed: a fork counts only once the
- * sandbox's agent has looked at it. A zygote that is slow, silent or talks nonsense is killed and
- * replaced, later each time until one has been of use; meanwhile interpreters start the ordinary
- * way. All calls are made on the loop's thread.
+ * It runs a template's code, so it is not trusted: a fork counts only once the sandbox's agent has
+ * checked it. A zygote that is slow, silent or sends nonsense is killed and replaced, after a
+ * longer pause each time until one has worked; meanwhile interpreters start the ordinary way. All
+ * calls are made on the loop's thread.
  */
 #include "base/list.h"
 #include "engine/engine.h"
@@ -33,16 +33,16 @@ struct zygote {
 	size_t n_waits;
 };
 
-/* group: of no other. */
+/* group: no other zygote may have it. */
 void zygote_init(struct zygote *z, struct guest_host *host, const struct digest *image,
                  const char *group, const char *warm);
-/* Ends it; who waits is told. Of its group the last fork may still have to leave: that can be
- * removed later, too. */
+/* Ends it; waiting callers are told. The last fork may still be in its group, which can be removed
+ * later too. */
 void zygote_done(struct zygote *z);
 must_check int zygote_remove_group(const struct zygote *z, uint64_t most_us);
 void zygote_start(struct zygote *z);
 void zygote_suspect(struct zygote *z, const char *why); /* kills it; it is replaced */
-/* fn is called once, from the loop, when the fork is on its way to the sandbox's agent or is not
- * coming. tag: how it makes itself known there. */
+/* fn is called once, from the loop, when the fork was sent to the sandbox's agent or has failed.
+ * tag: by this the agent knows it. */
 must_check int zygote_fork(struct zygote *z, const char *id, pid_t agent, uint32_t open_files,
                            const char *tag, guest_forked_fn fn, void *arg, struct err *err);

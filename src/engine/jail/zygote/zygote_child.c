@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The template's files keep their owners here, who are nobody in T: the zygote sees what any user
- * of the host may see of them, and that is what a sandbox's user sees.
+ * The template's files keep their owners here, which T does not map. So the zygote can read what
+ * any user may read, and a sandbox's user can read the same.
  */
 #include "engine/jail/zygote/zygote_child.h"
 
@@ -31,7 +31,7 @@
 #define TMP_OPTIONS   "mode=1777,size=64m,nr_inodes=4096"
 #define PATH          "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define DRIVER        "/opt/cloche/kernels/python"
-/* As long as the longest mark (START_TAG_MAX): each fork writes its own over it. */
+/* As long as the longest tag (START_TAG_MAX): each fork writes its own over it. */
 #define MARK "CLOCHE_EXEC=----------------------------------------------------------------"
 
 #if defined(__x86_64__)
@@ -43,7 +43,7 @@
 #endif
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 
-/* The jail's filter, loaded before, has judged the architecture. */
+/* The jail's filter, which is loaded first, checks the architecture. */
 const struct sock_filter zygote_no_setns[] = {
 	LOAD(nr),
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_setns, 0, 1),
@@ -52,7 +52,7 @@ const struct sock_filter zygote_no_setns[] = {
 };
 const size_t zygote_no_setns_len = ARRAY_SIZE(zygote_no_setns);
 
-/* What stands before the jail's filter: of this architecture only, setns() passes. */
+/* Put before the jail's filter: allows setns() for this architecture only. */
 static const struct sock_filter setns_passes[] = {
 	LOAD(arch),
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE_ARCH, 0, 3),
@@ -81,7 +81,7 @@ static int await_orders(struct jail *jail, struct err *err)
 	return 0;
 }
 
-/* The id of the zygote, with all capabilities still: the mounts need them. */
+/* Takes the zygote's id, but keeps all capabilities: the mounts need them. */
 static int take_identity(struct jail *jail, struct err *err)
 {
 	(void)jail;
@@ -140,7 +140,7 @@ static int give_name(struct jail *jail, struct err *err)
 	               : 0;
 }
 
-/* status_fd goes with the exec, and tells the broker by that. */
+/* status_fd closes with the exec, which tells the broker. */
 static int sort_fds(struct jail *jail, struct err *err)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -161,7 +161,7 @@ static int sort_fds(struct jail *jail, struct err *err)
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot sort the fds") : 0;
 }
 
-/* Through the exec of a program that is not root's only ambient ones come. */
+/* The exec of a program as another user than root keeps only ambient capabilities. */
 static int drop_caps(struct jail *jail, struct err *err)
 {
 	int r = jail_keep_caps(CAPS, /* inheritable= */ CAPS, err);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The zygote's child: from the spawner's clone3() to the exec of the interpreter that is to be
- *forked. It becomes a jail like a sandbox's, with these differences:
+ * The zygote's child: from the spawner's clone3() to the exec of the interpreter that will be
+ * forked. It becomes a jail like a sandbox's, with these differences:
  *
  *	user namespace	T (spawner.h), as an id that owns nothing, with the two capabilities over T
  *			that setns() asks for
@@ -11,8 +11,8 @@
  *	root		the template, read-only; a small /tmp
  *	system calls	a sandbox's, and setns(), which each of its forks takes from itself again
  *
- * So a template's code never has a right over the host, and has one over the sandboxes of its
- * template, in which it is at home anyway.
+ * So a template's code never has rights over the host. It has rights over the sandboxes of its
+ * template, but its code runs there anyway.
  */
 #include "engine/jail/jail_child.h"
 
@@ -31,6 +31,6 @@ struct zygote_orders {              /* with the mounts and, last, the socket to 
 };
 
 _Noreturn void zygote_child_run(struct jail *jail);
-/* What takes setns() away: for the forks. */
+/* The filter that forbids setns(), for the forks. */
 extern const struct sock_filter zygote_no_setns[];
 extern const size_t zygote_no_setns_len;

@@ -89,7 +89,7 @@ unsigned zygotes_deaths(const struct zygotes *zs)
 {
 	unsigned most = 0;
 
-	/* A template whose Python does not work is given up, and is its owner's affair. */
+	/* A template whose Python does not work is given up; its owner has to repair it. */
 	for (size_t i = 0; i < ZYGOTES_MAX; i++)
 		if (!zs->all[i].is_given_up && zs->used[i] > 0)
 			most = MAX(most, zs->all[i].n_deaths);

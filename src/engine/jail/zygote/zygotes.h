@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The zygotes: that of `host`, from the start on, and those of the images that were last asked for
- * one. An image's is begun when a sandbox of it first wants a fork, which then starts its
- * interpreter the ordinary way; the one that nobody has asked for longest makes way for a new one.
- * A template without a Python is found out once, and not tried again.
+ * The zygotes: one for `host`, from the start on, and those of the most recently used images. The
+ * zygote of an image is started when one of its sandboxes first wants a fork; that sandbox starts
+ * its interpreter the ordinary way. The least recently used zygote is ended for a new one. A
+ * template without Python is tried only once.
  */
 #include "engine/jail/zygote/zygote.h"
 
@@ -20,7 +20,7 @@ struct zygotes {
 void zygotes_init(struct zygotes *zs, struct guest_host *host, const char *warm);
 void zygotes_done(struct zygotes *zs);
 void zygotes_start(struct zygotes *zs); /* that of host */
-/* The image's, which may have to be begun first. */
+/* The image's zygote, which may have to be started first. */
 struct zygote *zygotes_take(struct zygotes *zs, const struct digest *image);
 struct zygote *zygotes_find(struct zygotes *zs, const struct digest *image); /* or NULL */
 unsigned zygotes_deaths(const struct zygotes *zs); /* the most that one has, without a fork */

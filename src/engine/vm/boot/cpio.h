@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Writes an archive that the kernel unpacks into its first root: cpio in the "newc" form, which is
- * all that it reads. Everything in it is root's and has no date, so that the same files give the
- * same bytes.
+ * Writes an archive that the kernel unpacks into its first root: cpio in the "newc" format, the
+ * only one that the kernel reads. Everything in it belongs to root and has no date, so the same
+ * files give the same bytes.
  */
 #include "base/auto.h"
 

@@ -10,7 +10,7 @@
 
 #define CHUNK 65536
 
-/* A package that is installed anew has another time, and one of another version another size. */
+/* A reinstalled package has another time, and another version has another size. */
 static int add_stat(EVP_MD_CTX *ctx, const struct stat *st)
 {
 	const uint64_t words[] = {(uint64_t)st->st_size, (uint64_t)st->st_mtim.tv_sec,

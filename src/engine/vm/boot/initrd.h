@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What a guest's kernel finds as its first root: the agent as /init and the kernel's modules, in
- * the order in which the agent loads them. Made from the daemon's own agent each time, so that it
- * is never of another version than the host that speaks to it.
+ * The first root of a guest's kernel: the agent as /init and the kernel's modules, in the order in
+ * which the agent loads them. It is made from the daemon's own agent each time, so the agent always
+ * has the host's version.
  */
 #include "base/err.h"
 

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The kernel that vms start: an image as templates have (image.h), named by
+ * The kernel of vms: an image like those of templates (image.h), named by
  *
  *	DATA/kernels/current -> DIGEST
  *
- * It holds vmlinuz, vmlinux where there is an unpacked one, modules/NN-NAME.ko and a manifest. A
- * plain directory of the name `current` with the same files does as well, for an operator who
- * brings his own.
+ * It holds vmlinuz, perhaps an unpacked vmlinux, modules/NN-NAME.ko and a manifest. Instead of the
+ * link, `current` may be a plain directory with the same files, for an operator's own kernel.
  */
 #include "engine/layer/image.h"
 
-/* *ret_fd is the directory, the caller's; *ret_digest is zero where it is no image. -ENOENT: there
- * is none yet. */
+/* *ret_fd is the directory, which the caller owns; *ret_digest is zero if it is not an image.
+ * -ENOENT: there is none yet. */
 must_check int kernel_open(struct images *im, int data_fd, int *ret_fd, struct digest *ret_digest,
                            struct err *err);
-/* From now on it is that one, which must be an image with a kernel in it. */
+/* Makes this image, which must have a kernel in it, the current one. */
 must_check int kernel_set(struct images *im, int data_fd, const struct digest *digest,
                           struct err *err);
-/* The same for the host's own images, as struct engine has it. */
+/* The same for the host's own images: set_kernel() of struct engine. */
 must_check int kernel_choose(struct guest_host *host, const struct digest *digest, struct err *err);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The fittings are the jail's (fittings.h) as one erofs file, so that root is put together in the
- * guest as it is in a jail: template, fittings over it, the sandbox's own layer on top.
+ * The fittings are the jail's (fittings.h) as one erofs file, so the guest assembles its root as a
+ * jail does: template, fittings over it, the sandbox's own layer on top.
  */
 #include "engine/vm/boot/machine.h"
 
@@ -55,7 +55,7 @@ void machine_set_boot_max(uint64_t us)
 	machine.boot_max_us = us;
 }
 
-/* By KVM it takes a fraction of what it takes emulated: what is not there by then hangs. */
+/* With KVM a boot takes a fraction of the emulated time; a machine that takes longer hangs. */
 uint64_t machine_boot_max_us(bool is_kvm)
 {
 	return is_kvm ? machine.boot_max_us / 4 : machine.boot_max_us;
@@ -74,7 +74,7 @@ int machine_probe(struct guest_host *host, struct err *err)
 	return 0;
 }
 
-/* In the run directory, which goes with the host's start. A file that running vms have open is
+/* Made in the run directory, which is empty after a reboot. A file that running vms have open is
  * replaced, not changed. */
 static int make_fittings(struct guest_host *host, int *ret_fd, struct err *err)
 {
@@ -90,7 +90,7 @@ static int make_fittings(struct guest_host *host, int *ret_fd, struct err *err)
 	if (rename(made, file) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot name '%s'", file);
 	*ret_fd = open(file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	/* Whoever has it open keeps it, and nobody else is to find it. */
+	/* Processes that have it open keep it; nobody else needs to find it. */
 	(void)unlink(file);
 	return *ret_fd < 0 ? err_set(err, ERR_INTERNAL, errno, "cannot open '%s'", file) : 0;
 }
@@ -105,7 +105,7 @@ void machine_close(void)
 	machine.is_open = false;
 }
 
-/* One that is not compressed boots sooner, where there is no hardware to unpack it with. */
+/* An uncompressed kernel boots sooner in emulation, where unpacking is slow. */
 static int open_kernel(int dir_fd)
 {
 	const int flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC;
@@ -134,7 +134,7 @@ static int make(struct guest_host *host, int dir_fd, struct err *err)
 	return 0;
 }
 
-/* An operator's own kernel has no digest: its file stands for it. */
+/* An operator's own kernel has no digest, so it is identified by its file. */
 static int identify(struct guest_host *host, const struct digest *kernel, struct err *err)
 {
 	const int own[] = {host->agent_fd, host->vmm_fd, machine.fds.fittings_fd};

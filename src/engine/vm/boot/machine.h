@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What all vms of this host have in common: the kernel with its initrd, the disk with the fittings,
- * and whether the host's KVM is of use. Made at the first start that needs it, which waits some
- * tenths of a second for it, and again when the kernel has changed.
+ * What all vms of this host share: the kernel with its initrd, the disk with the fittings, and
+ * whether KVM is usable. It is made at the first start, which waits some tenths of a second for it,
+ * and again when the kernel has changed.
  */
 #include "engine/engine.h"
 #include "engine/vm/boot/identity.h"
@@ -12,7 +12,7 @@ struct machine_fds { /* the caller's */
 	int kernel_fd, initrd_fd, fittings_fd;
 };
 
-/* Whether vms can be at all, without making anything; err says what is missing and what to do. */
+/* Whether vms are possible at all; makes nothing. err says what is missing and what to do. */
 must_check int machine_probe(struct guest_host *host, struct err *err);
 void machine_emulate(void); /* told to do without KVM */
 void machine_set_boot_max(uint64_t us);
@@ -20,7 +20,7 @@ uint64_t machine_boot_max_us(bool is_kvm); /* until its agent serves */
 must_check int machine_open(struct guest_host *host, struct machine_fds *ret, struct err *err);
 void machine_close(void);
 
-/* What all machines that start now are; machine_open() was called. */
+/* The identity of all machines that start now. machine_open() must have been called. */
 must_check int machine_identity(struct guest_host *host, struct identity *ret, struct err *err);
 uint32_t machine_cpus(const struct guest_limits *limits); /* whole ones */
 
