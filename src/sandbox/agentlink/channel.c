@@ -4,15 +4,15 @@
  *
  *	[STARTED] [INPUT_ACK...] OUTPUT... EXIT OUTPUT... CLOSED
  *
- * each of STARTED, EXIT and CLOSED at most once per connection, output at exactly the offset that
- * is next and within the window, input acknowledged within what was sent. The state that is checked
- * is the channel's own, so whatever an agent claims, it claims about its own sandbox. Numbers that
- * were never given out are an error; those that are forgotten are dropped and counted.
+ * each of STARTED, EXIT and CLOSED at most once per connection, output exactly at the next offset
+ * and within the window, input acknowledged only as far as it was sent. All of this is checked
+ * against the channel's own state, so an agent can lie only about its own sandbox. A channel number
+ * that was never given out is an error; frames for forgotten channels are dropped and counted.
  *
- * Input is kept until the agent has taken it, and START until the agent says anything of the
- * channel, so that a connection that is lost loses none. An agent lists every channel that it has
- * got, so one that is not listed, and of which it never spoke, has not run: it is started again,
- * once, for the agent may have hung up because it cannot read it.
+ * Input is kept until the agent has taken it, and START until the agent says anything about the
+ * channel, so a lost connection loses neither. An agent lists every channel that it has. A channel
+ * that it does not list and never spoke of has not run, and is started again. This is done only
+ * once, because the agent may have hung up over that very START.
  */
 #include "base/units.h"
 #include "sandbox/agentlink/link_private.h"
@@ -21,8 +21,8 @@
 #include <endian.h>
 
 #define ACK_EVERY (FRAME_WINDOW / 4) /* kept bytes before the agent is told */
-/* Or frames: streams that take turns fill what an agent holds by their number, long before their
- * bytes do. */
+/* Also counted in frames: when streams alternate, the number of frames fills the agent's buffer
+ * long before their bytes do. */
 #define ACK_EVERY_FRAMES 1024
 #define PACED_MAX        2 /* links of a project that may write at the full rate */
 
@@ -108,8 +108,8 @@ void channel_forget(struct channel *ch)
 
 	if (!l)
 		return;
-	/* Unsent while the link is down or its queue full: the next WELCOME lists the channel, and
-	 * it is then forgotten as one that nobody here knows. */
+	/* It is not sent if the link is down or its queue full. Then the next WELCOME lists the
+	 * channel, and it is forgotten as unknown. */
 	(void)!link_send(l, FRAME_FORGET, ch->number, NULL, 0);
 	channel_detach(ch);
 }
@@ -129,13 +129,13 @@ static bool is_paced(const struct channel *ch)
 	return ch->ops->is_paced && ch->link->timing.output_rate > 0;
 }
 
-/* Until when all that was acknowledged takes, to this link and to all of its project. */
+/* The time until which the output acknowledged so far counts, for this link and for its project. */
 static uint64_t paid_until(const struct link *l)
 {
 	return l->share ? MAX(l->paid_us, l->share->paid_us) : l->paid_us;
 }
 
-/* Is it this one's turn? If not, channel_ack_due() comes when it is. */
+/* Whether it is this channel's turn. If not, channel_ack_due() is called when it is. */
 static bool may_ack(struct channel *ch)
 {
 	struct link *l = ch->link;
@@ -148,8 +148,8 @@ static bool may_ack(struct channel *ch)
 	return false;
 }
 
-/* A project is as fast as PACED_MAX links. Where more of them wait, whoever had its turn waits for
- * as long as theirs take. */
+/* A project may be as fast as PACED_MAX links. If more of its links wait, the one that had its turn
+ * waits until the others had theirs. */
 static void pay(struct link *l, uint64_t bytes, uint64_t frames)
 {
 	const struct link_timing *t = &l->timing;
@@ -170,7 +170,7 @@ static void ack(struct channel *ch)
 
 	if (bytes < ACK_EVERY && ch->frames < ACK_EVERY_FRAMES)
 		return;
-	/* Unsent, it is made up for by the next one, or by RESUME. */
+	/* If it is not sent, the next one or RESUME makes up for it. */
 	if (!may_ack(ch) || send_u64(ch->link, FRAME_ACK, ch->number, ch->kept) < 0)
 		return;
 	ch->acked = ch->kept;
@@ -220,7 +220,7 @@ ssize_t channel_write(struct channel *ch, const void *data, size_t len)
 	len = MIN(len, buf_room(&ch->untaken));
 	if (len == 0)
 		return 0;
-	/* The queue's reserve holds a window, so what is begun here can be sent to its end. */
+	/* The queue's reserve holds a window, so what is begun here can be sent completely. */
 	if (send_input(ch, data, len) < 0 || buf_append(&ch->untaken, data, len) < 0)
 		return 0;
 	ch->input_sent += len;
@@ -284,7 +284,7 @@ static int on_output(struct channel *ch, struct unpack *u)
 	return ch->ops->on_output(ch, (enum frame_stream)stream, (const char *)u->data, u->len);
 }
 
-/* The first one after a resume: what is behind it is sent again. */
+/* After the first INPUT_ACK of a resumed channel, the input behind it is sent again. */
 static int go_on_with_input(struct channel *ch)
 {
 	int r = send_input(ch, ch->untaken.data, ch->untaken.len);
@@ -301,7 +301,7 @@ static int on_input_ack(struct channel *ch, struct unpack *u)
 
 	if (unpack_end(u) < 0)
 		return -EPROTO;
-	/* What a gateway before this one has sent is only known to the agent. */
+	/* Only the agent knows what an earlier gateway has sent. */
 	if (!ch->is_input_known && ch->input_sent == 0)
 		ch->input_sent = ch->input_taken = taken;
 	if (taken < ch->input_taken || taken > ch->input_sent)
@@ -370,7 +370,7 @@ int channel_on_frame(struct link *l, const struct frame *f)
 static int resume(struct link *l, struct channel *ch)
 {
 	buf_done(&ch->start);
-	/* The agent has dropped what an earlier gateway had kept, and that is lost here. */
+	/* The agent has dropped output that an earlier gateway had kept, and we do not have it. */
 	if (ch->dropped > ch->received) {
 		ch->ops->on_gap(ch, ch->dropped - ch->received);
 		ch->received = ch->kept = ch->dropped;
@@ -417,7 +417,7 @@ static void settle_unlisted(struct link *l)
 {
 	struct err err;
 
-	/* An agent hangs up on what it cannot read. */
+	/* An agent hangs up if it cannot read a frame. */
 	(void)err_set(&err, ERR_GUEST, 0,
 	              "the sandbox's agent does not know of it: it was lost, or the agent is an "
 	              "older cloche's, which cannot do this");

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Fairness: a turn reads READ_MAX bytes at most and handles FRAMES_A_TURN frames at most. What is
- * whole but not handled yet waits for the next turn, and nothing more is read meanwhile; so one
- * agent that floods costs its neighbours a bounded time each turn, and memory is bounded by one
+ * Fairness: a turn reads at most READ_MAX bytes and handles at most FRAMES_A_TURN frames. Complete
+ * frames that are not handled yet wait for the next turn, and nothing more is read meanwhile. So an
+ * agent that floods costs its neighbours a bounded time per turn, and memory is bounded by one
  * frame and one read. Links of one project share its part of a turn (loop/loop.h).
  *
- * That bounds a moment; the rate of acknowledged output bounds what a sandbox that writes without
- * end costs in CPU: here, in its agent, whose work no limit of the sandbox holds, and on the disk.
- * Without room in its window the agent reads no more, and the program waits. All sandboxes of a
- * project together have no more than a few of them have, so that nobody floods the neighbours by
- * their number. Files are not paced: who copies them waits for them.
+ * That bounds a single turn. The rate of acknowledged output bounds what endless output costs: CPU
+ * here and in the agent, which the sandbox's limits do not cover, and disk. When its window is full
+ * the agent reads no more, and the program waits. All sandboxes of a project together get no more
+ * than a few of them would, so that a project cannot flood its neighbours with many sandboxes. File
+ * transfers are not paced: their caller waits for them.
  *
  * The write queue is bounded too. Input stops at INPUT_QUEUE_MAX; the rest is a reserve for control
- * frames, whose number is bounded by what the owners do. An agent that does not read runs into the
- * heartbeat: PINGs every few seconds while a channel is open, rarely otherwise. One that is not
- * answered in time makes the link unhealthy until it is.
+ * frames, whose number is bounded by what the owners do. An agent that does not read fails the
+ * heartbeat: PINGs every few seconds while a channel is open, rarely otherwise. A PING without an
+ * answer in time makes the link unhealthy until the answer comes.
  *
- * Frames that one turn queues leave in one write at its end, or before somebody is promised that
- * they will.
+ * Frames that are queued in a turn are sent in one write at its end, or earlier, before a caller is
+ * told that they were sent.
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -104,7 +104,7 @@ static void watch(struct link *l)
 	loop_io_set(l->io, (l->has_frames ? 0 : EPOLLIN) | (is_room_awaited ? EPOLLOUT : 0));
 }
 
-/* Gives < 0 when nothing more can be written. */
+/* Returns < 0 when nothing more can be written. */
 static int flush(struct link *l)
 {
 	loop_timer_set(l->resend, UINT64_MAX);
@@ -133,7 +133,7 @@ static void on_resend(struct loop *loop, void *arg)
 	int r = flush(l);
 
 	(void)loop;
-	/* A reset is found by reading too, and after the frames that came before it. */
+	/* Reading finds a reset too, after the frames that came before it. */
 	if (r < 0 && r != -EPIPE && r != -ECONNRESET)
 		link_lost(l, -r, "cannot write to the sandbox's agent");
 }
@@ -213,13 +213,14 @@ static void send_ping(struct link *l)
 
 	l->ping = ++l->last_ping;
 	word = htole64(l->ping);
-	/* With a full queue there is no PING to answer, and the missing PONG says what is true. */
+	/* If the queue is full no PING is sent, and the missing PONG rightly counts as no
+	 * answer. */
 	if (link_send(l, FRAME_PING, 0, &word, sizeof(word)) < 0)
 		log_debug("link.full", "queued=%zu", l->out.len);
 	loop_timer_set_in(l->beat, l->timing.pong_us);
 }
 
-/* One that goes on again has as long to answer as any other. */
+/* An agent that was just thawed gets the full time to answer. */
 static bool is_excused(struct link *l)
 {
 	const bool was_still = l->is_still;
@@ -286,7 +287,8 @@ static int on_welcome(struct link *l, const struct frame *f)
 static int on_frame(struct link *l, const struct frame *f)
 {
 	if (l->state == LINK_GREETING) {
-		/* Of an earlier connection: what a restored or replaced agent had under way. */
+		/* A frame of an earlier connection, which a restored or replaced agent still had to
+		 * send. */
 		if (f->epoch != l->epoch)
 			return 0;
 		return f->type == FRAME_WELCOME ? on_welcome(l, f) : -EPROTO;
@@ -430,7 +432,7 @@ void link_attach(struct link *l, int fd)
 	int r;
 
 	assert(l->state == LINK_DOWN);
-	/* Grows with each connection, also over restarts of ours, without being written down. */
+	/* Grows with each connection, also across our restarts, without being stored. */
 	l->epoch = MAX(l->epoch + 1, now_s);
 	l->fd = fd;
 	l->state = LINK_GREETING;
@@ -443,7 +445,7 @@ void link_attach(struct link *l, int fd)
 		r = send_hello(l);
 	if (r < 0)
 		log_error("link.attach", "error='%s'", strerror(-r));
-	/* One that could not be set up is found silent. */
+	/* A link that could not be set up is treated as silent. */
 	loop_timer_set_in(l->beat, r < 0 ? 0 : l->timing.greet_us);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What link.c (bytes, queue, life) and channel.c (meaning of frames) know of each other. */
+/* Shared by link.c (bytes, queue, life) and channel.c (meaning of frames). */
 #include "sandbox/agentlink/link.h"
 
 enum link_state { LINK_DOWN, LINK_GREETING, LINK_UP };
@@ -42,9 +42,9 @@ bool link_has_room(const struct link *l); /* for input: control frames have a re
 void link_set_beat(struct link *l);       /* after the count of channels changed */
 void link_set_paced(struct link *l, bool is_paced);
 
-/* A frame of an agent that is up; < 0 when it is in error. */
+/* Handles a frame while the link is up; < 0 if the agent broke the protocol. */
 must_check int channel_on_frame(struct link *l, const struct frame *f);
-/* WELCOME's list: resumes, loses and forgets. */
+/* Handles WELCOME's list: resumes, loses and forgets channels. */
 must_check int channel_on_welcome(struct link *l, struct unpack *u);
 void channel_detach(struct channel *ch); /* off the link, without a word to the agent */
 void channel_tell_silent(struct link *l);

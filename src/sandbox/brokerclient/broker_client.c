@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What does not fit into the socket waits here, in order; the broker stops reading while it has its
- * hands full.
+ * Requests that do not fit into the socket wait here, in order; the broker stops reading while it
+ * has too much to do.
  *
- * The broker does what it is asked for in the order in which it comes, so it is asked for little at
- * a time of what takes long: creates and deletes. BROKER_MAX of them are under way; the rest waits
- * here, a line for each project, and the projects take turns. A project that has nothing under way
- * may always have one: it never waits for another's to end. What may take very long for other
- * reasons than the broker's own work (a vm's start, one with memory) is not counted.
+ * The broker handles requests in order, so only a few slow ones (creates and deletes) are sent at a
+ * time: BROKER_MAX are under way. The rest wait here, in a queue for each project, and the projects
+ * take turns. A project with none under way may always send one, so it never waits for another's to
+ * end. Requests that take long for other reasons than the broker's own work (the start of a vm, or
+ * one with memory) are not counted.
  *
- * A reply for a tag that is no longer waited for (it timed out or was cancelled) is
- * dropped with its fd. The broker is trusted more than anyone else we talk to, but a reply is still
- * checked for its shape: a mistake there must not become a fault here.
+ * A reply with an unknown tag (its request timed out or was cancelled) is dropped with its fd. We
+ * trust the broker more than anybody else, but the form of a reply is still checked: a bug there
+ * must not become a crash here.
  */
 #include "sandbox/brokerclient/broker_client.h"
 
@@ -28,10 +28,10 @@
 #define WAITING_SHARE  (WAITING_MAX / 2) /* of these, one project's */
 #define BROKER_MAX     8
 #define REPLIES_A_TURN 64
-/* Of the broker's time, as creates and deletes relate. */
+/* The relative cost of creates and deletes in the broker's time. */
 #define CREATE_COST 2
 #define DELETE_COST 1
-/* Of a vm's create, beside the boot. */
+/* For a vm's create, on top of its boot. */
 #define AROUND_BOOT_US (40 * SECOND_US)
 
 /* How long the broker may take. Creates and deletes queue behind each other. */
@@ -160,8 +160,8 @@ static void lose(struct broker_client *client)
 	loop_io_removep(&client->io);
 	(void)close(take_fd(&client->fd));
 	log_error("broker.lost", "requests=%u", HASH_COUNT(client->asks));
-	/* A callback may ask again, which fails at once, or cancel one of the others: so the first
-	 * is taken each time. */
+	/* A callback may ask again, which fails at once, or cancel another request. So always take
+	 * the first. */
 	while ((a = client->asks))
 		ask_fail(a, ERR_UNAVAILABLE, "the broker is gone");
 	client->ops->on_lost(client->arg);
@@ -178,7 +178,8 @@ static void end_strings(struct msg_reply *reply)
 		reply->err.code = ERR_INTERNAL;
 }
 
-/* A door's sockets are put at their places; a reply that brings others than it names has none. */
+/* Puts a door's sockets at their places. If they are not those that the reply names, none is
+ * used. */
 static void place_fds(const struct msg_reply *reply, const int *came, size_t n, int *ret)
 {
 	bool is_door = reply->op == MSG_DOOR;
@@ -193,7 +194,7 @@ static void place_fds(const struct msg_reply *reply, const int *came, size_t n, 
 		(void)close(came[next]);
 }
 
-/* Of several replies to one request. */
+/* Whether this is the last of several replies to one request. */
 static bool is_last(const struct msg_reply *reply)
 {
 	if (reply->err.code != ERR_NONE)
@@ -282,7 +283,7 @@ static void transmit(struct broker_client *client)
 	loop_io_set(client->io, list_empty(&client->unsent) ? EPOLLIN : EPOLLIN | EPOLLOUT);
 }
 
-/* The next that is to be sent, or NULL: none waits, or the broker has enough to do. */
+/* The next request to send. NULL if none waits, or the broker has enough to do. */
 static struct ask *next_ask(struct broker_client *client)
 {
 	struct fair_share *line;
@@ -391,7 +392,7 @@ static bool is_counted(const struct msg_request *req)
 	}
 }
 
-/* A vm that KVM cannot run is given up after a quarter of its time, and begins anew. */
+/* If KVM cannot run a vm, it is given up after a quarter of its time and started again. */
 uint64_t broker_client_patience_us(const struct msg_request *req, uint64_t vm_boot_us)
 {
 	if (req->op == MSG_CREATE && engine_traits(req->create.engine)->has_own_kernel)
@@ -492,8 +493,8 @@ void broker_client_ping(struct broker_client *client, broker_client_fn fn, void 
 		client->ping_tag = 0;
 }
 
-/* It answers in the order in which it was asked as far as it can: behind many creates a ping may
- * wait, and each of their answers shows that it lives. */
+/* The broker answers mostly in order, so a ping may wait behind many creates; each of their answers
+ * shows that it is alive. */
 uint64_t broker_client_silent_us(const struct broker_client *client)
 {
 	uint64_t now_us = loop_now_us(client->loop);
@@ -513,6 +514,6 @@ void broker_client_cancel(struct broker_client *client, uint64_t tag)
 	HASH_FIND(hh, client->asks, &tag, sizeof(tag), a);
 	if (!a)
 		return;
-	/* One that the broker has not seen is not sent; one that it has is answered to nobody. */
+	/* A request that was not sent yet is dropped; for one that was, the answer is ignored. */
 	ask_free(a);
 }

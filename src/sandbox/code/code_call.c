@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Calls wait in their context's queue. The end of one is told at the end of the turn, so that its
- * caller may start another or delete the sandbox from there.
+ * Calls wait in their context's queue. The end of a call is reported at the end of the turn, so
+ * that its caller may start another or delete the sandbox from there.
  */
 #include "sandbox/code/code_call.h"
 
@@ -159,7 +159,7 @@ static int check_fit(const struct context *c, const struct code_spec *spec, stru
 	return 0;
 }
 
-/* The context that the call is for; the language's default one is made here. */
+/* Finds the context of the call; makes the language's default one if needed. */
 static int pick_context(struct sandbox *s, const struct code_spec *spec, struct context **ret,
                         struct err *err)
 {

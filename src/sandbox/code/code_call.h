@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A call: code run in a context. Calls of one context wait for each other, in order. What the code
- * prints and shows is handed to the caller as it comes; a caller that is too slow pauses the call,
- * and then the code waits. A caller that goes away (code_abandon()) ends nothing, unless the call
- * was asked to end with it.
+ * A call: code run in a context. Calls of one context run one after the other. Output and results
+ * go to the caller as they come; a slow caller pauses the call, and then the code waits. If the
+ * caller goes away (code_abandon()), the call goes on, unless it was asked to end with its caller.
  */
 #include "proto/frame.h"
 #include "sandbox/code/context.h"
@@ -23,7 +22,8 @@ struct code_spec {            /* borrowed for the call */
 	const json_t *env;
 	uint64_t timeout_ms; /* from the begin of the run; 0 = none */
 	bool refuses_busy;   /* instead of waiting */
-	/* Who leaves interrupts it, and a gateway that dies takes all callers along. */
+	/* The call is interrupted when its caller leaves. If the gateway dies, all callers have
+	 * left. */
 	bool ends_with_caller;
 };
 
@@ -52,7 +52,7 @@ struct code_ops {
 	/* value as driver_message.h says; borrowed */
 	void (*on_event)(enum code_event event, json_t *value, void *arg);
 	/* Exactly one of end and err is NULL; c is NULL once the context is gone. The call is freed
-	 * behind it. */
+	 * after this. */
 	void (*on_end)(struct context *c, const struct code_end *end, const struct err *err,
 	               void *arg);
 };

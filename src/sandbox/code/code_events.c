@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What contexts and calls put into the event log and the counts. A call leaves no entry of its own
- * (its path touches no disk); a context's end tells how many it has run.
+ * The event log entries and counts of contexts and calls. A call has no entry of its own, so that
+ * it needs no disk; the entry for a context's end has the number of its calls.
  */
 #include "sandbox/code/interpreter.h"
 #include "sandbox/model/sandbox_events.h"

@@ -58,7 +58,7 @@ void context_set(struct context *c, const char *name, const struct context_spec 
 	c->sandbox->n_contexts++;
 }
 
-/* One that waits and is as the spec says, or NULL. */
+/* A waiting context that fits the spec, or NULL. */
 static struct context *take_warm(struct sandbox *s, const struct language *language,
                                  const struct context_spec *spec)
 {
@@ -91,7 +91,7 @@ int context_make(struct sandbox *s, const char *name, const struct context_spec 
 	context_set(c, name, spec);
 	c->created_us = clock_wall_us();
 	emit_context_created(c);
-	/* Now, so that a bad cwd or env is its maker's mistake and leaves no context. */
+	/* Started now, so that a bad cwd or env fails this request and leaves no context. */
 	r = c->state == CONTEXT_DEAD ? interpreter_start(c, err) : context_save(c, err);
 	if (r < 0) {
 		context_remove(c);
@@ -196,7 +196,7 @@ static void context_free(struct loop *loop, void *arg)
 	free(c);
 }
 
-/* Off the sandbox; its calls have ended or are told otherwise. */
+/* Takes it off the sandbox; its calls have ended or are told elsewhere. */
 static void detach(struct context *c)
 {
 	if (c->name)
@@ -207,7 +207,7 @@ static void detach(struct context *c)
 	broker_client_cancel(c->sandbox->fleet->broker, c->fork_tag);
 	c->usage_tag = c->fork_tag = 0;
 	loop_timer_set(c->timer, UINT64_MAX);
-	/* Behind what this turn has still to tell of it. */
+	/* Freed after what this turn still has to report about it. */
 	loop_defer(c->loop, context_free, c);
 }
 
@@ -218,7 +218,8 @@ static int delete_row(void *arg, struct err *err)
 	return store_delete_context(c->sandbox->fleet->config.store, c->id, err);
 }
 
-/* Its end, told with the row that goes. One that stays is found again by the next gateway. */
+/* Reports its end in the transaction that removes its row. If the row stays, the next gateway finds
+ * the context again. */
 static void forget(struct context *c)
 {
 	struct fleet *fleet = c->sandbox->fleet;

@@ -6,8 +6,8 @@
  *	starting --> idle <--> busy
  *	    +---------+---------+--> dead --> starting (at the next call, or a restart)
  *
- * It has a row, and outlives a gateway that dies: the next one finds it busy until the call that
- * may have run has ended.
+ * It has a row in the store and survives a gateway's death: for the next one it is busy until the
+ * call that may have been running has ended.
  */
 #include "sandbox/model/sandbox.h"
 
@@ -30,8 +30,8 @@ struct context_spec {           /* borrowed for the call */
 	const json_t *env;      /* object of strings, or NULL */
 };
 
-/* Makes it and starts its interpreter. The name of a language is kept for that language's default
- * context. */
+/* Makes it and starts its interpreter. The name of a language is reserved for that language's
+ * default context. */
 must_check int context_create(struct sandbox *s, const struct context_spec *spec,
                               struct context **ret, struct err *err);
 struct context *context_find(struct sandbox *s, const char *id_or_name); /* borrowed or NULL */
@@ -42,10 +42,10 @@ const char *context_id(const struct context *c);
 const char *context_name(const struct context *c);     /* that of its language: the default one */
 const char *context_language(const struct context *c); /* its name */
 const char *context_cwd(const struct context *c);      /* as asked for, or NULL */
-/* Ends the interpreter with everything that it started; the running call ends with it, those that
- * wait go on in the new one. */
+/* Ends the interpreter with everything that it started. The running call ends with it; waiting
+ * calls run in the new one. */
 must_check int context_restart(struct context *c, struct err *err);
-/* The running call ends as an error of its language and the state stays; without one it does
- * nothing. */
+/* Ends the running call with an error of its language; the state stays. Does nothing if no call
+ * runs. */
 must_check int context_interrupt(struct context *c, struct err *err);
 void context_remove(struct context *c); /* all its calls end */

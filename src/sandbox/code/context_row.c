@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A context as a row of the store. The row is written before its interpreter is started, so that
- * whatever channel the agent may have is either known to the next gateway or forgotten by it; and
- * with what waits to be told of it, or not at all.
+ * the next gateway knows every channel that the agent may have, or lets it forget it. The row and
+ * the waiting log entries about the context are written together or not at all.
  */
 #include "sandbox/code/interpreter.h"
 

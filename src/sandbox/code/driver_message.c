@@ -33,7 +33,7 @@ static bool read_verb(const char **at, const char *end, enum driver_message_verb
 	return false;
 }
 
-/* Decimal as it is written, without sign or leading zeros, up to the byte `after`. */
+/* A decimal number without sign or leading zeros, up to the byte `after`. */
 static bool read_number(const char **at, const char *end, size_t digits, char after, uint64_t max,
                         uint64_t *ret)
 {

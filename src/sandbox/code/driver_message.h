@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What an interpreter's driver tells the host (kernels/PROTOCOL.md), taken apart. User code runs in
- * the driver's process and may write anything here, so all of it is hostile: a head that is not
- * exactly of its form, or a payload past its bound, is an error of the stream; a payload that
- * cannot be read costs that one message only, so that a value of a strange shape does not cost the
- * interpreter its state.
+ * Parses the messages of an interpreter's driver (kernels/PROTOCOL.md). User code runs in the
+ * driver's process and may write anything here, so nothing is trusted. A malformed head or a
+ * payload past its bound is an error of the stream. A payload that cannot be read costs only that
+ * one message, so that a strange value does not cost the interpreter its state.
  */
 #include "base/json/json.h"
 
@@ -30,15 +29,15 @@ struct driver_message {
 	size_t size; /* of all of it, to be consumed */
 };
 
-/* Looks at the front of in: 1 and *ret when a whole message is there, 0 when more bytes are needed,
+/* Looks at the front of in: 1 and *ret if a whole message is there, 0 if more bytes are needed,
  * -EPROTO. */
 must_check int driver_message_get(const struct buf *in, struct driver_message *ret);
 /* Appends a head for a payload of len bytes that follows. */
 must_check int driver_message_put_head(struct buf *out, const char *verb, uint32_t call,
                                        size_t len);
 
-/* RESULT, DISPLAY: {data, metadata, truncated?}; ERROR: {name, message, traceback}. Always gives
- * one, which the caller owns: what cannot be read is told in its place. */
+/* RESULT, DISPLAY: {data, metadata, truncated?}; ERROR: {name, message, traceback}. Always returns
+ * an object, which the caller owns: an unreadable payload is replaced by a note. */
 json_t *driver_message_bundle(const struct driver_message *m);
 json_t *driver_message_error(const struct driver_message *m);
 json_t *driver_message_make_error(const char *name, const char *message);

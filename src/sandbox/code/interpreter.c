@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The process behind a context: a channel of the agent that carries what the code prints, and the
+ * The process behind a context: a channel of the agent that carries the code's output and the
  * driver's messages (driver_message.h), in one order.
  *
- * The process is user code as a whole. Whatever breaks the stream's form ends it, and costs that
- * context its state and nothing else. Killing is FORGET: the agent takes the whole tree and there
- * is nothing to wait for, so the next process may start at once.
+ * The whole process is user code. If it breaks the stream's format, it is ended, and only that
+ * context loses its state. To kill it, FORGET is sent: the agent kills the whole tree and there is
+ * nothing to wait for, so the next process may start at once.
  *
- * After a restart of the gateway the process is found again by its channel, and where it was in its
- * stream is not known: what the agent still holds begins somewhere. So it is asked to `sync`, which
- * it answers once it has ended the call that it may have been running; all that comes before the
- * answer belonged to callers who are gone. Code reaches the agent as one frame or not at all; while
- * it goes in several pieces the row says so, and a process that may have got half of it is dropped.
+ * After a restart of the gateway the process is found again by its channel, but its position in the
+ * stream is unknown: the bytes that the agent still holds may begin in the middle of a message. So
+ * the process is asked to `sync`, which it answers once the call that it may have been running has
+ * ended; everything before the answer was for callers that are gone. Code normally reaches the
+ * agent as one frame or not at all. While it is sent in several pieces, the row says so, and a
+ * process that may have got half of it is dropped.
  *
- * Time: a call that is over its time is interrupted; one that does not end within the grace loses
- * its interpreter. That holds over a restart of the gateway, too (crash_counters.h), where the time
- * of a call that was to end with its caller is up at once. While the gateway lives such a call
- * keeps its time and its interpreter when its caller goes, and is interrupted: again and again,
- * since code can take an interrupt for its own, or be about to block. A process that must start or
- * end is given its time as well.
+ * Timeouts: a call over its time is interrupted; if it does not end within the grace time, its
+ * interpreter is killed. That also holds across a restart of the gateway (crash_counters.h); there
+ * a call that was to end with its caller is over its time at once. While the gateway lives, such a
+ * call keeps its time and its interpreter when its caller leaves, and is interrupted repeatedly,
+ * since code may catch an interrupt or be about to block. Starting and ending a process have
+ * timeouts too.
  */
 #include "sandbox/code/interpreter.h"
 
@@ -89,7 +90,7 @@ void interpreter_wake(struct context *c)
 	loop_defer(c->loop, turn_end, c);
 }
 
-/* No process: as before its start. */
+/* Resets the state to that of no process. */
 static void reset(struct context *c)
 {
 	channel_forget(&c->channel);
@@ -144,7 +145,7 @@ int interpreter_interrupt(struct context *c, struct err *err)
 	             : 0;
 }
 
-/* 0: its time is up. Without a timeout it has all. */
+/* 0 if its time is up; unlimited without a timeout. */
 static uint64_t time_left_us(const struct code_call *call)
 {
 	uint64_t until_us = call->begun_us + call->timeout_ms * 1000, now_us = clock_steady_us();
@@ -215,7 +216,7 @@ static struct context *context_of(struct channel *ch)
 
 static void start_afresh(struct context *c, const char *why);
 
-/* It never ran: what the client can do about it is in the message. */
+/* The process never ran; the message says what the client can do. */
 static void fail_start(struct context *c, struct code_call *call, const struct channel_exit *x)
 {
 	struct err err;
@@ -291,7 +292,7 @@ static bool ask_for_cause(struct context *c)
 	                         NULL) == 0;
 }
 
-/* The process has ended; its end counts once all that it said is taken. */
+/* The process has ended; its end is handled once all its output was taken. */
 void interpreter_settle_exit(struct context *c)
 {
 	if (c->held.len > 0 || interpreter_is_paused(c))
@@ -394,8 +395,8 @@ static void go_on_abandoning(struct context *c)
 	interpreter_set_phase(c, PHASE_ABANDONED, MIN(c->again_us, time_left_us(c->running)));
 }
 
-/* Of a process that was found again: its time to start counts from the moment that the agent has
- * named it. A sandbox at rest, on disk for days perhaps, has no agent that could. */
+/* For a process that was found again, the time to start counts from the moment when the agent names
+ * it. A paused sandbox, perhaps on disk for days, has no agent that could. */
 static bool awaits_agent(struct context *c)
 {
 	const bool was_named = c->is_named;
@@ -471,12 +472,12 @@ static void on_forked(const struct msg_reply *reply, void *arg)
 	struct context *c = arg;
 
 	c->fork_tag = 0;
-	/* A broker that dies has not told of a fork that may be there, and have run a call. */
+	/* If the broker died, a fork may exist that it did not report, and may have run a call. */
 	if (reply->err.code != ERR_NONE && c->state == CONTEXT_STARTING)
 		start_afresh(c, reply->err.message);
 }
 
-/* The agent awaits it by now, or soon. */
+/* The agent expects it by now, or soon. */
 static int ask_for_fork(struct context *c, const char *tag, struct err *err)
 {
 	struct msg_request req = {.op = MSG_FORK};
@@ -494,7 +495,8 @@ static int send_start(struct context *c, struct link *l, bool may_fork, struct e
 	struct start start;
 	int r;
 
-	/* Of the process, not the context: the tree of an earlier one may still be dying. */
+	/* The tag is for the process, not the context: the tree of an earlier process may still be
+	 * dying. */
 	id_make(tag, "in");
 	r = sandbox_take_channel(c->sandbox, &c->number, err);
 	if (r == 0)
@@ -537,7 +539,8 @@ static int begin(struct context *c, bool may_fork, struct err *err)
 	return 0;
 }
 
-/* A fork is only ever a faster way: where it fails, the caller learns nothing of it. */
+/* A fork is only a faster way: if it fails, the ordinary start is used, and the caller does not
+ * notice. */
 static void start_afresh(struct context *c, const char *why)
 {
 	struct err err;
@@ -553,8 +556,8 @@ int interpreter_start(struct context *c, struct err *err)
 	return begin(c, /* may_fork= */ true, err);
 }
 
-/* A call that has a timeout and lost its caller with the gateway: it has the rest of its time, and
- * a moment to say that it is over. */
+/* A call with a timeout that lost its caller with the gateway gets the rest of its time, and a
+ * moment to report its end. */
 static void await_orphan(struct context *c)
 {
 	uint64_t now_us = loop_now_us(c->loop);
@@ -563,8 +566,8 @@ static void await_orphan(struct context *c)
 	interpreter_set_phase(c, PHASE_CALL, MAX(left_us, (uint64_t)ORPHAN_US));
 }
 
-/* Its generators are those of the one that it is a copy of. The answer comes before that to `sync`,
- * and is nobody's. */
+/* The random generators of a copy have the state of the original, so they are reseeded. The answer
+ * comes before that to `sync`, and is ignored. */
 static int put_renewal(struct context *c)
 {
 	unsigned char seed[32];

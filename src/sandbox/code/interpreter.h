@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What context.c, interpreter.c and code_call.c know of each other. */
+/* Shared by context.c, interpreter.c and code_call.c. */
 #include "sandbox/code/code_call.h"
 #include "sandbox/code/language.h"
 #include "sandbox/model/sandbox_private.h"
@@ -85,9 +85,9 @@ struct context {
 
 /* context.c */
 struct context *context_new(struct sandbox *s, const struct language *language); /* nobody's */
-/* Gives it its name (NULL: one is made up) and puts it on its sandbox. */
+/* Sets its name (NULL: one is made up) and adds it to its sandbox. */
 void context_set(struct context *c, const char *name, const struct context_spec *spec);
-/* With its interpreter, which is one that waited where it can be. */
+/* Makes it with its interpreter; uses a waiting one if possible. */
 must_check int context_make(struct sandbox *s, const char *name, const struct context_spec *spec,
                             struct context **ret, struct err *err);
 
@@ -101,18 +101,18 @@ void interpreter_init(struct context *c);
 void interpreter_done(struct context *c);
 must_check int interpreter_start(struct context *c, struct err *err);
 void interpreter_rejoin(struct context *c); /* one that an earlier gateway started */
-/* Kills it with all that it started. A running call ends as died, with that cause. */
+/* Kills it with all that it started. A running call ends with that cause. */
 void interpreter_drop(struct context *c, const char *cause, const char *message);
 void interpreter_run(struct context *c, struct code_call *call); /* must be idle */
 must_check int interpreter_interrupt(struct context *c, struct err *err);
-/* Interrupts the running call, which nobody waits for any more, again and again until it ends. */
+/* Interrupts the running call, which nobody waits for any more, repeatedly until it ends. */
 void interpreter_abandon(struct context *c);
 void interpreter_wake(struct context *c); /* looks at the end of this turn what can go on */
 void interpreter_broken(struct context *c, const char *what); /* ends one that speaks nonsense */
 void interpreter_set_phase(struct context *c, enum interpreter_phase phase, uint64_t in_us);
 void interpreter_set_deadline(struct context *c, uint64_t in_us); /* on record; 0: no call runs */
 void interpreter_set_split(struct context *c, bool is_split);     /* on record */
-/* The process has ended, which counts once all that it said is taken. */
+/* The process has ended; that is handled once all its output was taken. */
 void interpreter_settle_exit(struct context *c);
 
 /* interpreter_stream.c */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What an interpreter's process says, taken in order and given to the call that it belongs to.
+ * Takes the output and messages of an interpreter's process in order, and gives them to their call.
  *
- * A call that pauses holds up the stream: what comes then is held here, at most a window of it,
- * because nothing is acknowledged before it was taken; the process waits, and so does its end.
+ * A paused call holds up the stream: what comes then is held here, at most a window, because
+ * nothing is acknowledged before it was taken. The process waits, and its end is handled later.
  */
 #include "base/units.h"
 #include "sandbox/code/driver_message.h"
@@ -14,8 +14,8 @@
 
 #define LEAVE_US    (2 * SECOND_US) /* for a process that has said that it ends */
 #define IN_KEPT_MAX (64 * 1024)
-/* Messages of all sandboxes that have begun to come: what guests can make the gateway hold. Beyond
- * that, a project may still have one whole message come in. */
+/* The bound for incomplete messages of all sandboxes, which guests can make the gateway hold.
+ * Beyond it, a project may still receive one whole message. */
 #define MESSAGES_MAX   ((size_t)128 * 1024 * 1024)
 #define MESSAGES_SHARE ((size_t)DRIVER_MESSAGE_PAYLOAD_MAX + DRIVER_MESSAGE_HEAD_MAX)
 
@@ -29,7 +29,7 @@ static int on_done_message(struct context *c, const struct driver_message *m)
 	struct driver_message_done done;
 	struct code_end end;
 
-	/* What is still to be sent is this call's code: it cannot have run. */
+	/* The call's code is not completely sent yet, so it cannot have run. */
 	if (driver_message_done(m, &done) < 0 || c->out.len > 0)
 		return -EPROTO;
 	c->count = done.count;
@@ -134,7 +134,7 @@ static void take_messages(struct context *c)
 		buf_done(&c->in);
 }
 
-/* Drops what comes before the answer to sync; false while that has not come. */
+/* Drops everything before the answer to sync; false until that has come. */
 static bool find_place(struct context *c)
 {
 	char mark[32];
@@ -147,7 +147,7 @@ static bool find_place(struct context *c)
 	return at != NULL;
 }
 
-/* Of the project, looked at only where there is no room for all. */
+/* The bytes of the project; needed only when the common bound is reached. */
 static size_t project_bytes(const struct sandbox *own)
 {
 	size_t bytes = 0;
@@ -208,7 +208,7 @@ void interpreter_flush(struct context *c)
 
 		memcpy(&head, c->held.data, sizeof(head));
 		buf_consume(&c->held, sizeof(head));
-		/* A copy: taking it may end the process, and what is held with it. */
+		/* Copied, because taking it may end the process and free what is held. */
 		if (buf_append(&data, c->held.data, head.len) < 0)
 			abort(); /* a frame has no more */
 		buf_consume(&c->held, head.len);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Python is not isolated from its environment (-I): packages that the user installed for himself
- * and PYTHON variables that he set are a part of what he runs.
+ * Python does not run isolated (-I), because the user's own packages and PYTHON variables are meant
+ * to work.
  */
 #include "sandbox/code/language.h"
 
@@ -19,7 +19,7 @@ static const struct language languages[] = {
 	{"bash", "bash", KERNELS "bash/driver.bash", NULL, "bash", "base"},
 };
 
-/* Names, or beginnings of names, of variables that are read when a process or a library starts. */
+/* Names or prefixes of variables that are read when a process or a library starts. */
 static const char *const early_variables[] = {
 	"PATH=",  "HOME=", "LANG",      "LC_",   "LD_",   "MALLOC_",  "GLIBC_",
 	"PYTHON", "OMP_",  "OPENBLAS_", "MKL_",  "BLIS_", "NUMEXPR_", "MPL",

@@ -17,10 +17,10 @@ struct language {
 const struct language *language_find(const char *name); /* or NULL */
 must_check int language_check(const char *name, const char *field, const struct language **ret,
                               struct err *err);
-/* Would a fork of a zygote be what a start of these words is? It has read its environment, and is
- * the default user's. */
+/* Whether a fork of a zygote is equivalent to this start. A zygote has already read its
+ * environment, and runs as the default user. */
 bool language_can_fork(const struct language *l, const struct start *s);
-/* Tells in err's hint which template has it, and how to get one; returns as err_hint(). */
+/* Says in err's hint which template has the language, and how to get it; returns as err_hint(). */
 struct fleet;
 int language_hint(const struct fleet *fleet, const char *project_id, const char *language,
                   struct err *err);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where a language is to be had that a sandbox lacks: what the manifests of templates tell. */
+/* Tells where to get a language that a sandbox lacks, by the manifests of templates. */
 #include "sandbox/code/language.h"
 #include "sandbox/model/sandbox_private.h"
 #include "sandbox/storage/template.h"

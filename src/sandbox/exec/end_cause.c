@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Why an exec ended, with the figures that decided. Its exit tells most of it. A command that
- * failed, and that nobody ended, may have met a limit: then the sandbox's counters are asked for
- * before the end is told, and the first of these holds:
+ * Finds why an exec ended, with the figures that decided. Mostly its exit status tells. A command
+ * that failed, and that nobody ended, may have hit a limit: then the sandbox's counters are read
+ * before the end is reported, and the first of these that applies is the cause:
  *
  *	oom		killed, and the kernel's count of such kills has moved since it started
  *	pids		the count of processes that were not let begin has moved
  *	disk_full	the files take all but the last of the disk limit
  *
- * Counters are the sandbox's, not the exec's: of two that fail side by side, both are told what one
- * of them may have caused. A command that met a limit and went on has the cause of its own end.
+ * Counters belong to the sandbox, not to the exec: if two execs fail at the same time, both get a
+ * cause that one of them may have caused. A command that hit a limit and went on has the cause of
+ * its own end.
  *
- * The agent's memory is its own, beside the sandbox's limit. Where even that ran out, the sandbox
- * has ended, and for that reason.
+ * The agent has its own memory, outside the sandbox's limit. If even that runs out, the sandbox
+ * ends with this cause.
  */
 #include "base/log.h"
 #include "base/units.h"
@@ -23,13 +24,12 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
-/* What the filesystem keeps back for a write that it then refuses. */
+/* The space that the filesystem still has when it refuses a write. */
 #define DISK_SLACK_BYTES (4 * MIB)
-/* The kernel takes memory in batches: a group that ran out may not have been counted to its limit.
- */
+/* The kernel charges memory in batches, so a group that ran out may show less than its limit. */
 #define PEAK_SLACK_BYTES (4 * MIB)
 
-/* A shell says of its child what it cannot say of itself: 128 + 9. */
+/* A shell reports a killed child as 128 + 9. */
 bool exit_may_be_oom(const struct channel_exit *x)
 {
 	if (x->cause != EXIT_CAUSE_NONE)
@@ -52,7 +52,7 @@ enum end_cause end_cause_of_exit(const struct channel_exit *x)
 	case EXIT_CAUSE_NONE:
 		break;
 	}
-	/* Other signals are mostly the command's own doing: a crash, an abort, a closed pipe. */
+	/* Other signals mostly come from the command itself: a crash, an abort, a closed pipe. */
 	return x->how == EXIT_SIGNAL && x->value == SIGKILL ? END_KILLED : END_EXITED;
 }
 
@@ -74,7 +74,8 @@ enum end_cause end_cause_by_usage(const struct exec *e, const struct guest_usage
 	return end_cause_of_exit(&e->exit);
 }
 
-/* Kills are noted by who was killed, so that none is taken for another's. */
+/* OOM kills are not noted here: the exec that was killed notes them, so that none is taken for
+ * another's. */
 void end_cause_note_usage(struct sandbox *s, const struct guest_usage *u)
 {
 	s->pids_refused = MAX(s->pids_refused, u->pids_refused);

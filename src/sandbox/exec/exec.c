@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * An exec is a channel, a spool and the people who wait. Frames change it; whoever watches is told
- * once at the end of the turn, however many frames came, and after the row is written. So a watcher
- * may do anything, also remove the exec or delete the sandbox.
+ * An exec is a channel, a spool and its watchers. Frames change it; watchers are called once at the
+ * end of the turn, however many frames came, and after the row was written. So a watcher may do
+ * anything, even remove the exec or delete the sandbox.
  *
- * Output goes to the spool first and is acknowledged to the agent after that, so a gateway that is
- * killed has on disk what the agent has dropped, and asks for the rest (RESUME). When the host's
- * disk is full, output is skipped and readers get a gap: the command goes on, because what it does
- * is worth more than what it says.
+ * Output goes to the spool first and is acknowledged to the agent after that. So if the gateway is
+ * killed, what the agent has dropped is on disk, and the next gateway asks for the rest (RESUME).
+ * When the host's disk is full, output is skipped and readers get a gap: the command goes on,
+ * because its work matters more than its output.
  *
- * EXIT is the end of the command. Its children may hold its output open: that is collected until
- * CLOSED, and only then is the agent told to forget the channel, after the row was written.
+ * EXIT is the end of the command. Its children may keep its output open: output is collected until
+ * CLOSED. Only then, after the row was written, is the agent told to forget the channel.
  *
- * Start and end are told in the event log in one transaction with the row that says so: after a
- * kill the row knows whether they were told, and each is once.
+ * Start and end are written to the event log in one transaction with the exec's row, so each is
+ * logged exactly once, even if the gateway is killed.
  *
- * A command that failed without anyone ending it has perhaps met a limit: the broker's counters
- * tell (end_cause.c), and the end is held back until they have.
+ * A command that failed, and that nobody ended, may have hit a limit: the broker's counters tell
+ * (end_cause.c), and the end is held back until they are known.
  */
 #include "sandbox/exec/exec.h"
 
@@ -58,7 +58,7 @@ static void release(struct exec *e)
 	free(e);
 }
 
-/* In the entries that wait: whatever is written next to the store takes it along. */
+/* Adds it to the waiting entries; the next write to the store writes them too. */
 static void tell_end(struct exec *e)
 {
 	if (!e->is_end_untold)
@@ -76,7 +76,7 @@ static void note(struct exec *e)
 		log_error("exec.unsaved", "id=%s error='%s'", e->id, err.message);
 }
 
-/* Each is called once, also when a call adds or removes some. */
+/* Each is called once, even if a call adds or removes some. */
 static void tell_watchers(struct exec *e)
 {
 	struct list due;
@@ -166,7 +166,7 @@ void exec_free(struct exec *e)
 	wake(e);
 }
 
-/* The last word about its output: the row is written before the agent may forget. */
+/* The output is complete: the row is written before the agent may forget the channel. */
 static void end_output(struct exec *e)
 {
 	e->is_output_over = true;
@@ -231,7 +231,7 @@ static void on_started(struct channel *ch, uint32_t pid)
 	if (e->state != EXEC_STARTING)
 		return;
 	e->state = EXEC_RUNNING;
-	/* Told again after a restart, when the first telling is long past. */
+	/* The agent repeats STARTED after a restart; the first time is kept. */
 	e->started_us = e->started_us ? e->started_us : clock_wall_us();
 	wake(e);
 }
@@ -308,7 +308,7 @@ static bool ask_for_cause(struct exec *e)
 	                         NULL) == 0;
 }
 
-/* Times are the agent's word and are only shown; they must fit JSON's integers everywhere. */
+/* Times come from the agent and are only shown; they must fit into JSON integers. */
 static void keep_exit(struct exec *e, const struct channel_exit *x)
 {
 	e->exit = *x;
@@ -416,7 +416,7 @@ void exec_end_all(struct sandbox *s)
 	}
 }
 
-/* It ends if it runs, and nobody asks for it any more. */
+/* Ends it if it runs, and forgets it. */
 static void let_go(struct exec *e)
 {
 	struct err err;
@@ -429,7 +429,7 @@ static void let_go(struct exec *e)
 	tell_end(e);
 }
 
-/* Its row is gone: it follows. */
+/* Removes it after its row is gone. */
 static void dismiss(struct exec *e)
 {
 	detach(e);

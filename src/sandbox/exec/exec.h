@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * An exec: one command run in a sandbox, an object that outlives the client that started it. Its
- * output goes to a spool (output_spool.h) as events with sequence numbers; readers pull from there
- * at their own speed, and are told when there is more.
+ * An exec: one command run in a sandbox, which outlives the client that started it. Its output goes
+ * to a spool (output_spool.h) as events with sequence numbers; readers pull from there at their own
+ * speed, and are notified when there is more.
  *
  *	starting --> running --> exited        failed: it never ran
  */
@@ -44,11 +44,11 @@ bool exec_has_pty(const struct exec *e);
 const json_t *exec_argv(const struct exec *e); /* borrowed; NULL: it was given as a shell's words */
 const char *exec_cwd(const struct exec *e);    /* as asked for, or NULL */
 uint64_t exec_ended_us(const struct exec *e);  /* wall clock; 0 = it runs */
-/* How it ended, of one that is over; how 0: without a word of its agent, as its sandbox ended. */
+/* How it ended, if it is over; how 0: its sandbox ended before the agent reported an exit. */
 struct channel_exit;
 const struct channel_exit *exec_exit(const struct exec *e);
 enum end_cause exec_cause(const struct exec *e);
-/* Of one that exited; -1 where a signal or its sandbox ended it. */
+/* Its exit code; -1 if a signal or the end of its sandbox ended it. */
 int exec_exit_code(const struct exec *e);
 const char *exec_why(const struct exec *e); /* in words, or NULL */
 struct exec_facts {                         /* strings and JSON are borrowed */
@@ -60,20 +60,20 @@ struct exec_facts {                         /* strings and JSON are borrowed */
 	enum end_cause cause;
 };
 void exec_look(const struct exec *e, struct exec_facts *ret);
-/* Failed: why it never ran (a code and sentence for the API). */
+/* If it failed: why it never ran (a code and sentence for the API). */
 const struct err *exec_failure(const struct exec *e);
 
-/* Stdin: takes what fits the window, returns how much (0: wait for a watcher's call), or < 0 with
- * err. */
+/* Writes to stdin what fits into the window. Returns how much (0: wait for a watcher's call), or <
+ * 0 with err. */
 must_check ssize_t exec_write_stdin(struct exec *e, const void *data, size_t len, struct err *err);
 must_check int exec_close_stdin(struct exec *e, struct err *err);
 must_check int exec_signal(struct exec *e, int signo, bool whole_tree, struct err *err);
 void exec_kill(struct exec *e); /* with its tree, if it runs and its agent answers */
 must_check int exec_resize(struct exec *e, uint16_t rows, uint16_t cols, struct err *err);
-/* Kills what runs, and forgets the exec and its output. */
+/* Kills it if it runs, and forgets the exec and its output. */
 void exec_remove(struct exec *e);
 
-/* A watcher is told (from the loop) that there is new output, room in stdin, or a new state. */
+/* A watcher is called from the loop when there is new output, room in stdin, or a new state. */
 struct exec_watch {
 	struct list link;
 	void (*fn)(struct exec *e,

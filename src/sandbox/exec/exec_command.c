@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Words, environment and place of an exec: checked here with the client's names for them, so that
- * the agent refuses nothing of what is sent. */
+/* Checks the arguments, environment and working directory of an exec, with errors that name the
+ * client's fields, so that the agent will refuse nothing. */
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/model/create_rules.h"
 #include "sandbox/network/ca_trust.h"
@@ -122,7 +122,7 @@ static int build(const struct sandbox *s, const struct exec_spec *spec, struct s
 	return 0;
 }
 
-/* What was asked for, what the template says, or what the agent takes by default. */
+/* The requested value, else the template's, else NULL for the agent's default. */
 static const char *first_of(const char *asked, const char *usual)
 {
 	if (asked)

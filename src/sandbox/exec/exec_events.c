@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What execs put into the event log: no word of a command but its first, and no environment. */
+/* The event log entries of execs: of a command only the first word, and no environment. */
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/model/sandbox_events.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a client sends to an exec that runs: stdin, signals, the size of its terminal. */
+/* What a client sends to a running exec: stdin, signals, the size of its terminal. */
 #include "base/log.h"
 #include "sandbox/exec/exec_private.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What the folders of src/sandbox know of an exec, and nobody else. */
+/* Private to src/sandbox: the members of an exec. */
 #include "sandbox/exec/exec.h"
 #include "sandbox/model/sandbox_private.h"
 
@@ -48,15 +48,15 @@ void exec_attach(struct exec *e);        /* to its sandbox */
 void exec_rejoin_all(struct sandbox *s); /* puts those that go on onto the sandbox's link */
 void exec_end_all(struct sandbox *s);    /* the sandbox ends: what ran has its cause */
 void exec_remove_all(struct sandbox *s); /* with spools and rows */
-/* The same of some, the oldest first, until so many are left. false: there are no more to go. */
+/* Removes some, the oldest first, until `left` remain. False when there are no more to remove. */
 bool exec_remove_some(struct sandbox *s, size_t left);
 void exec_free_all(struct sandbox *s); /* from memory only */
 void exec_free(struct exec *e);        /* at the end of this turn */
-/* It was told of and recorded, and has come to nothing. */
+/* Undoes an exec that was recorded and logged but could not be started. */
 void exec_take_back(struct exec *e, const struct err *why);
 extern const struct channel_ops exec_channel_ops;
 
-/* Whether only the broker can tell who killed it. */
+/* Whether only the broker's counters can tell what killed it. */
 bool exit_may_be_oom(const struct channel_exit *x);
 
 /* exec_events.c */
@@ -70,7 +70,7 @@ must_check int exec_command_build(const struct sandbox *s, const struct exec_spe
                                   const char *id, struct start *ret, struct err *err);
 
 /* end_cause.c: why an exec ended, with the figures that decided. */
-/* By its exit alone; or, of one that failed, by the broker's counters too. */
+/* By its exit alone; or, if it failed, by the broker's counters too. */
 enum end_cause end_cause_of_exit(const struct channel_exit *x);
 enum end_cause end_cause_by_usage(const struct exec *e, const struct guest_usage *u);
 bool end_cause_needs_usage(const struct channel_exit *x);
@@ -78,24 +78,24 @@ void end_cause_note_usage(struct sandbox *s,
                           const struct guest_usage *u); /* for those that follow */
 /* Sets detail and why of one that has ended; u may be NULL. */
 void end_cause_describe(struct exec *e, const struct guest_usage *u);
-/* Did the agent end because there was no memory for it? Then what of it, and in words. */
+/* Whether the agent ended for lack of memory; and its figures, and a message. */
 bool end_cause_is_shortage(const struct msg_reply *ended);
 json_t *end_cause_describe_shortage(const struct sandbox *s, const struct guest_shortage *short_of,
                                     char *message, size_t size);
 
 /* exec_row.c: the exec's row. */
-/* With what waits to be told of it, or not at all. */
+/* Written together with the waiting log entries about it, or not at all. */
 must_check int exec_save(struct exec *e, struct err *err);
 must_check int exec_unsave(struct fleet *fleet, const char *const *ids, size_t n, struct err *err);
 must_check int exec_row_json(const struct exec *e, struct buf *out);
 must_check int exec_load(struct sandbox *s, const struct exec_row *row);
 
-/* kept_output.c: how much of execs' output is on disk, and that it is not too much. */
+/* kept_output.c: counts and bounds the execs' output on disk. */
 void kept_note(struct exec *e);   /* more has come */
 void kept_end(struct exec *e);    /* no more comes: it may go for others' sake */
 void kept_forget(struct exec *e); /* e goes */
 void kept_close(struct fleet *fleet);
-/* The same of one whose sandbox has ended: its records are bounded too (ended_retention.c). */
+/* The same for an exec whose sandbox has ended: those are bounded too (ended_retention.c). */
 void retention_add_exec(const struct exec *e); /* of one that ended before the start */
 void retention_remove_exec(const struct exec *e);
 uint64_t kept_bytes_of(const struct exec *e); /* of its output, on disk */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * An exec as a row of the store and as JSON for clients. A row is written when the exec starts and
- * when it has ended; in between the spool and the agent know more. The row of one that has ended
- * holds its figures, so that its spool is only opened when somebody reads it.
+ * when it has ended; in between, the spool and the agent have newer data. The row of an ended exec
+ * holds its figures, so that its spool is opened only when somebody reads it.
  */
 #include "base/log.h"
 #include "sandbox/exec/exec_private.h"

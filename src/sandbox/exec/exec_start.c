@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How an exec begins: room for it, its words made into what the agent takes, its spool and channel,
- * then its row, and only then the agent. What comes to nothing behind the row is taken back.
+ * Starts an exec: makes room for it, builds the agent's START from its spec, makes its spool and
+ * channel, writes its row, and only then tells the agent. If that fails after the row was written,
+ * it is undone.
  */
 #include "base/clock.h"
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/model/create_rules.h"
 #include "sandbox/usage/account.h"
 
-/* The oldest that are over make room. */
+/* Removes the oldest execs that are over. */
 static int make_room(struct sandbox *s, struct err *err)
 {
 	uint32_t max = rules_effective_exec_limits(s).execs;
@@ -37,7 +38,7 @@ static int start_failed(int r, struct err *err)
 	return err_set(err, ERR_UNAVAILABLE, -r, "the sandbox's agent does not take more");
 }
 
-/* All is on record before the agent hears of it, and it has heard before the caller does. */
+/* Everything is recorded before the agent is told, and the agent is told before the caller. */
 static int hand_over(struct exec *e, struct link *l, const struct start *start,
                      const struct idempotency_key *idempotency_key, struct err *err)
 {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The output that is kept of execs takes room on the host's disk, as much as tenants like. It is
- * counted by sandbox, by project and for the host, and each of the three has a bound.
+ * Bounds the output of execs that is kept on the host's disk, since tenants can write any amount.
+ * It is counted by sandbox, by project and for the host, and each of the three has a bound.
  *
- * What passes a bound makes room: the output of the exec that ended first goes, whole, of the same
- * sandbox or of the same project; for the host's sake it is one of the project that keeps most, so
- * that nobody loses output by another's flood. Where all of it is of execs that still run, the one
- * that writes loses its oldest part. Readers get a gap, as they do where a spool has gone round.
+ * When a bound is exceeded, the whole output of the exec that ended first is removed: in the same
+ * sandbox or the same project, or, for the host's bound, in the project that keeps the most, so
+ * that nobody loses output by another's flood. If all output belongs to running execs, the one that
+ * writes loses its oldest part. Readers get a gap, as when a spool wraps around.
  */
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/model/create_rules.h"
@@ -53,7 +53,7 @@ static void count(struct exec *e, uint64_t bytes)
 	s->fleet->kept_bytes += bytes - before;
 }
 
-/* What the spool of one that was not opened since the start has, by its figures. */
+/* The size of a spool that was not opened since the start, by its figures. */
 static uint64_t estimate(const struct exec *e)
 {
 	uint64_t bytes = spool_estimate(e->last_seq, e->stdout_bytes + e->stderr_bytes);
@@ -93,7 +93,8 @@ static bool is_over(uint64_t bytes, uint64_t max)
 	return max > 0 && bytes > max;
 }
 
-/* Which goes for e's sake; NULL: none that is over. *ret_over: by how much its bound is passed. */
+/* The exec whose output is removed to make room for e; NULL if none is over. *ret_over: by how much
+ * its bound is exceeded. */
 static struct exec *choose(struct exec *e, uint64_t *ret_over)
 {
 	struct sandbox *s = e->sandbox;

@@ -8,14 +8,14 @@
  *
  * A record is a fixed head and the data, which is written first. Its head carries what a gateway
  * that was killed needs to go on: the sequence number, and the bytes that came before it. To make
- * room the tail in the file head is moved first, by a sixteenth of the ring at least so that this
- * is rare, and only then is anything overwritten. Reopening walks the records from the tail for as
- * long as each bears the next sequence number (what an earlier lap left behind bears a lower one);
- * only the last can be torn, and its CRC tells.
+ * room, the tail in the file head is moved first, by at least a sixteenth of the ring so that this
+ * is rare, and only then is anything overwritten. Reopening walks the records from the tail as long
+ * as each has the next sequence number (records of an earlier lap have lower ones); only the last
+ * one can be torn, and its CRC shows that.
  *
- * Skipped output is a step in the sequence numbers and byte counts between two records, or after
- * the last one. A reader's place is found through a sparse index of positions in memory, or at once
- * when it reads on from where it was: the last few places handed out are remembered.
+ * Skipped output is a jump in the sequence numbers and byte counts between two records, or after
+ * the last one. A reader's place is found by a sparse index of positions in memory, or at once when
+ * it continues where it was: the last few places are remembered.
  */
 #include "sandbox/exec/output_spool.h"
 
@@ -193,8 +193,8 @@ static void index_add(struct spool *sp, uint64_t seq, uint64_t pos)
 {
 	if (seq % INDEX_STEP != 0)
 		return;
-	/* Skipped numbers leave holes in the sequence: the index then begins anew behind them, and
-	 * what lies before is found by walking from the tail. */
+	/* Skipped numbers leave holes in the sequence. The index then starts again after them, and
+	 * earlier records are found by walking from the tail. */
 	if (sp->index_len > 0 && sp->index_first + sp->index_len * INDEX_STEP != seq)
 		sp->index_len = 0;
 	if (sp->index_len == 0)
@@ -283,13 +283,13 @@ uint64_t spool_estimate(uint64_t last_seq, uint64_t bytes)
 	return sizeof(struct file_head) + last_seq * sizeof(struct record_head) + bytes;
 }
 
-/* Gives back the disk behind positions that nobody reads any more. */
+/* Frees the disk blocks of positions that nobody reads any more. */
 static void punch(const struct spool *sp, uint64_t from, uint64_t to)
 {
 	while (from < to) {
 		uint64_t at = from % sp->ring_size, len = MIN(to - from, sp->ring_size - at);
 
-		/* Where the filesystem has no holes, the ring is written over later. */
+		/* If the filesystem has no holes, the ring is overwritten later. */
 		(void)!fallocate(sp->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 		                 (off_t)(sizeof(struct file_head) + at), (off_t)len);
 		from += len;
@@ -421,7 +421,7 @@ static uint64_t walk_from(const struct spool *sp, uint64_t after)
 	return sp->index[n];
 }
 
-/* 1 with the first record behind after, or 0 when there is none. */
+/* Returns 1 with the first record after `after`, or 0 if there is none. */
 static int find_record(struct spool *sp, uint64_t after, const struct place *place,
                        uint64_t *ret_pos, struct record_head *ret)
 {
@@ -441,7 +441,8 @@ static int find_record(struct spool *sp, uint64_t after, const struct place *pla
 	return 0;
 }
 
-/* The bytes that had gone by after an event that is not kept any more and that nobody remembers. */
+/* Estimates the bytes written up to an event that is no longer kept and whose place is not
+ * remembered. */
 static uint64_t estimate(uint64_t seq, uint64_t known_seq, uint64_t known_total)
 {
 	if (known_seq == 0)
@@ -565,7 +566,7 @@ static bool is_torn(const struct spool *sp, uint64_t pos, const struct record_he
 	       record_crc(head, data) != head->crc;
 }
 
-/* Takes the records behind the tail into the books, up to the first that is not whole. */
+/* Counts the records after the tail, up to the first incomplete one. */
 static void walk_records(struct spool *sp, const struct file_head *file)
 {
 	uint64_t pos = file->tail, seq = file->tail_seq;
@@ -577,7 +578,8 @@ static void walk_records(struct spool *sp, const struct file_head *file)
 	sp->last_seq = file->tail_seq - 1;
 	while (pos - file->tail < sp->ring_size && read_head(sp, pos, &head) == 0 &&
 	       head.seq >= seq && record_end(pos, &head) - file->tail <= sp->ring_size) {
-		/* One record late: the last must be whole, those before it are by their order. */
+		/* Checks one record behind: only the last may be torn; those before it are complete
+		 * by their order. */
 		if (last.len > 0)
 			sp->head = record_end(last_pos, &last);
 		last = head;
@@ -623,7 +625,8 @@ int spool_reopen(int dir_fd, const char *name, uint64_t bytes_max, struct spool 
 			sp->ring_size = head.ring_size; /* the bound it was made with */
 			walk_records(sp, &head);
 		}
-		/* Else its maker died before the first event was in: it is made anew. */
+		/* Else the gateway died before the first event was written: the file is made
+		 * again. */
 		(void)close(take_fd(&sp->fd));
 	}
 	*ret_offset = total_bytes(sp);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A bounded record of an exec's output on the host's disk. Events have sequence numbers from 1;
- * past the bound the oldest go, and a reader that asks for them gets a gap that says how many bytes
- * were lost: exactly for one that reads on, by estimate for one that comes back with an old number.
- * Written through the page cache without sync: it survives the gateway's death, so that the agent's
- * ACK may be given once an event is in.
+ * A bounded record of an exec's output on the host's disk. Events have sequence numbers from 1.
+ * Past the bound the oldest are removed, and a reader that asks for them gets a gap with the number
+ * of lost bytes: exact if it reads continuously, estimated if it comes back with an old number. It
+ * is written to the page cache without sync. It survives the gateway's death, so an event can be
+ * acknowledged to the agent once it is written.
  */
 #include "base/err.h"
 #include "base/list.h"
@@ -40,18 +40,18 @@ must_check int spool_put(struct spool *sp, uint8_t kind, const void *data, size_
 /* The first event with seq > after: 1, or 0 when there is none yet. */
 must_check int spool_next(struct spool *sp, uint64_t after, struct spool_event *ret,
                           struct err *err);
-/* Notes that len bytes of this kind could not be kept: readers get a gap in their place. */
+/* Notes that len bytes of this kind could not be kept: readers get a gap instead. */
 void spool_skip(struct spool *sp, uint8_t kind, uint64_t len);
 uint64_t spool_kept(const struct spool *sp); /* bytes that it takes on disk */
-/* The same of one that is not open, by its figures. */
+/* The same for a spool that is not open, by its figures. */
 uint64_t spool_estimate(uint64_t last_seq, uint64_t bytes);
-/* Drops the oldest events until so many bytes are free again, but the last one stays: it says how
- * much there ever was. */
+/* Drops the oldest events until that many bytes are free. The last event stays: it says how much
+ * was ever written. */
 void spool_shed(struct spool *sp, uint64_t bytes);
 void spool_drop(struct spool *sp); /* all events, with the file; figures and numbers stay */
-/* There were so many, though the file knows of fewer. */
+/* Raises the figures: there was more than the file knows of. */
 void spool_raise(struct spool *sp, uint64_t last_seq, uint64_t stdout_bytes, uint64_t stderr_bytes);
-/* No event is expected for now: gives back fd and memory. A later call opens the file again. */
+/* No event is expected for now: frees fd and memory. A later call opens the file again. */
 void spool_rest(struct spool *sp);
 uint64_t spool_last_seq(const struct spool *sp);
 uint64_t spool_bytes(const struct spool *sp, uint8_t kind); /* ever put, by kind */

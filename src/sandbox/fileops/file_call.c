@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A file call is a channel whose output goes to its caller as it comes. Data is handed on without a
- * copy while the caller is not paused; what comes during a pause is held, at most a window of it,
- * because nothing is acknowledged before the caller has had it. Records are cut out of their stream
- * here; one that does not fit its bounds is the agent's violation.
+ * A file call is a channel whose output goes to its caller as it comes. Data is passed on without a
+ * copy while the caller is not paused. What comes during a pause is held, at most a window, because
+ * nothing is acknowledged before the caller has had it. Records are parsed here; a record outside
+ * its bounds is a protocol error of the agent.
  *
- * The end, and room for more input, are told at the end of the turn, so that the caller may start,
- * cancel or end anything from there. Paths are never used on this side.
+ * The end, and room for more input, are reported at the end of the turn, so that the caller may
+ * start, cancel or end anything from there. Paths are never used on the host.
  */
 #include "sandbox/fileops/file_call.h"
 
@@ -44,7 +44,7 @@ static void set_end(struct file_call *c, const struct err *err)
 	c->err = *err;
 }
 
-/* Whole records from the front of their stream; < 0 when they are none. */
+/* Delivers the complete records at the front of their stream; < 0 if they are malformed. */
 static int deliver_records(struct file_call *c)
 {
 	while (!c->is_paused && !c->is_cancelled) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * One file operation in a sandbox, done inside by the agent as the chosen user; the host never
- * walks a path that a guest can shape. A call streams: bytes in, bytes or records out, then its
+ * One file operation in a sandbox. The agent does it inside, as the chosen user; the host never
+ * resolves a path that a guest can shape. A call streams: bytes in, bytes or records out, then its
  * end, each with back-pressure.
  */
 #include "proto/start.h"
@@ -14,7 +14,7 @@ struct file_call_ops { /* NULL = not expected: the guest is then in error */
 	void (*on_data)(const char *data, size_t len, void *arg);
 	void (*on_record)(const struct record *r, void *arg);
 	void (*on_room)(void *arg); /* more may be written */
-	/* Exactly once, the call is freed after it; err NULL = success. */
+	/* Called exactly once; the call is freed after it. err NULL = success. */
 	void (*on_end)(const struct err *err, void *arg);
 };
 
@@ -22,7 +22,7 @@ struct file_call_ops { /* NULL = not expected: the guest is then in error */
 must_check int file_call_start(struct sandbox *s, const struct start *op,
                                const struct file_call_ops *ops, void *arg, struct file_call **ret,
                                struct err *err);
-/* The same for one that is still being created. */
+/* The same for a sandbox that is still being created. */
 must_check int file_call_begin(struct sandbox *s, const struct start *op,
                                const struct file_call_ops *ops, void *arg, struct file_call **ret,
                                struct err *err);

@@ -2,13 +2,13 @@
 /*
  *	none --> copying --> freezing --> held --> releasing --> none
  *
- * The database is copied a little a turn. In the turn in which the copy is whole the broker is
- * asked to freeze what is kept, and does so before anything that is asked of it later
- *(broker/backups.c). So a backup is what a power cut would leave at that moment, had all been on
- * disk: what the next start makes of that is the same for both (startup_adoption.c).
+ * The database is copied in small steps, one per turn. In the turn in which the copy is complete,
+ * the broker is asked to freeze all that is kept, and does so before any later request
+ * (broker/backups.c). So a backup is what a power cut would leave at that moment if everything were
+ * on disk, and a start handles both in the same way (startup_adoption.c).
  *
- * Frozen things outlive nobody: the broker removes its own when it starts, and the directory of the
- * copy is emptied here.
+ * Frozen copies do not outlive a restart: the broker removes its own when it starts, and the
+ * directory of the database copy is emptied here.
  */
 #include "sandbox/fleet/backup.h"
 

@@ -2,7 +2,8 @@
 #pragma once
 /*
  * What a backup is copied from: the database and all that is kept, frozen as they were at one
- * moment, for as long as the one who asked stays. There is one at a time. All on the loop's thread.
+ * moment, as long as the client stays connected. There is one at a time. All of this is on the
+ * loop's thread.
  */
 #include "sandbox/fleet/fleet.h"
 
@@ -19,6 +20,6 @@ struct backup_info {
 typedef void (*backup_ready_fn)(const struct backup_info *info, const struct err *err, void *arg);
 
 must_check int backup_begin(struct fleet *fleet, backup_ready_fn fn, void *arg, struct err *err);
-/* Whoever asked has what he wants, or has left. In any state; what is frozen goes in the
+/* The client is done, or has left. May be called in any state; the frozen copies are removed in the
  * background. */
 void backup_end(struct fleet *fleet);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A fleet as a whole: opened and closed, its figures, and its end. The registry is in model/. */
+/* A fleet as a whole: opening and closing, its figures, and its end. The registry is in model/. */
 #include "sandbox/fleet/fleet.h"
 
 #include "base/fd.h"
@@ -141,7 +141,8 @@ int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg, struc
 		(void)close(config->broker_fd);
 		return r;
 	}
-	/* Without it every start counts as one of the machine, which only changes a cause's name.
+	/* Without the boot id every start counts as a reboot, which only changes the name of a
+	 * cause.
 	 */
 	if (config->boot_id)
 		(void)snprintf(fleet->boot_id, sizeof(fleet->boot_id), "%s", config->boot_id);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What the files of a fleet's start and end know of each other. */
+/* Shared by the files of a fleet's start and end. */
 #include "sandbox/fleet/fleet.h"
 #include "sandbox/model/sandbox_private.h"
 
-/* startup_adoption.c: from the store's rows and the broker's list to a fleet that is ready. */
+/* startup_adoption.c: makes a ready fleet from the store's rows and the broker's list. */
 must_check int adoption_start(struct fleet *fleet, loop_fn ready, void *arg, struct err *err);
 void adoption_on_rejoined(struct sandbox *s); /* it is up, or given up */
 void adoption_free(struct fleet *fleet);

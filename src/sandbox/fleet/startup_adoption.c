@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The start. Two lists meet: what the store says there is, and what the broker says is alive.
+ * The start. Two lists are compared: the sandboxes in the store, and those that the broker reports
+ * as alive.
  *
  *	in the store      at the broker
  *	running, paused   alive             its agent is connected to, its execs go on
@@ -14,11 +15,12 @@
  *	kept              none              its files are lost: it has ended
  *	none              a layer           it is removed if this store is its keeper, else left
  *
- * The store has the word on what shall be there, the mark on a layer (engine/layer/kept_layer.h)
- * only guards it until that word is spoken.
+ * The store decides what shall exist; the mark on a layer (engine/layer/kept_layer.h) only protects
+ * it until then.
  *
- * Every file in the spool directory that no exec owns goes. The fleet is ready when each agent has
- * answered, or after PATIENCE_US: one silent agent must not keep the daemon from serving the rest.
+ * Files in the spool directory that no exec owns are removed. The fleet is ready when each agent
+ * has answered, or after PATIENCE_US: one silent agent must not keep the daemon from serving the
+ * rest.
  */
 #include "base/fs/dir_reader.h"
 #include "base/log.h"
@@ -124,7 +126,7 @@ static int load_context(const struct context_row *row, void *arg)
 	return 0;
 }
 
-/* A spool whose exec is not known is left from an exec that was being removed. */
+/* A spool without a known exec is a leftover of a removal. */
 static void sweep_spools(struct adoption *a)
 {
 	auto_dir struct dir_reader dir = {.fd = -1};
@@ -206,7 +208,7 @@ static void settle_creating(struct sandbox *s, bool is_alive)
 	}
 }
 
-/* Whether the files of one that does not run are where its row says. */
+/* Whether the files of a sandbox that does not run are missing. */
 static bool has_lost_files(const struct adoption *a, const struct sandbox *s)
 {
 	return s->is_kept && !s->rolls_to[0] && !is_known(a->kept, s->id) &&
@@ -267,7 +269,7 @@ static void on_stray_gone(const struct msg_reply *reply, void *arg)
 		log_error("sandbox.stray", "id='%s' error='%s'", reply->id, reply->err.message);
 }
 
-/* Without a row here. Files of another store's sandbox are not ours to remove. */
+/* For a sandbox without a row here. Files of another store's sandbox are not removed. */
 static void delete_stray(struct fleet *fleet, const struct known *k)
 {
 	bool is_ours = k->keeper == 0 || k->keeper == store_number(fleet->config.store);
@@ -301,7 +303,8 @@ static void check_keepers(const struct adoption *a)
 	}
 }
 
-/* A store that was just made cannot know them: its file was lost or moved away. They may be wanted.
+/* The store is new and does not know the living sandboxes: its old file was lost or moved away, and
+ * they may still be wanted.
  */
 static bool would_end_strangers(const struct adoption *a)
 {
@@ -334,7 +337,8 @@ static void on_list_end(struct adoption *a)
 	finish_if_done(a);
 }
 
-/* Without the broker's answer the start is given up: to guess who is alive would destroy them. */
+/* Without the broker's answer the start is given up: a wrong guess about who is alive would destroy
+ * sandboxes. */
 static bool is_blind(const struct adoption *a, const struct msg_reply *reply)
 {
 	if (reply->err.code == ERR_NONE)
@@ -383,7 +387,7 @@ static void on_images(const struct msg_reply *reply, void *arg)
 	finish_if_done(a);
 }
 
-/* Asked for behind the list: who uses which is known by then. */
+/* Asked for after the list, when it is known which sandbox uses which snapshot. */
 static void on_snapshots(const struct msg_reply *reply, void *arg)
 {
 	struct adoption *a = arg;

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A sandbox has two clocks, both steady: no change of the date moves them, and a restart of the
- * daemon within one boot of the machine finds them as they were.
+ * A sandbox has two clocks, both steady: changing the date does not move them, and a restart of the
+ * daemon within one boot finds them as they were.
  *
  *	lifetime	from its start (or resume, or the last change of it) to its deadline
  *	idle		since the last activity: a running exec or code, an open file operation or
  *			watch, a change of the sandbox. To look at it (a GET of it, a list) is none.
  *
- * Activity only notes the time; the idle timer looks at that when it fires, and goes on. While
- * something is going on in the sandbox it is not idle, however long that takes. A paused sandbox
- * has neither clock: what was left of its lifetime is left when it goes on. If it was to run on all
- * the same (counts_paused), its end is noted by the wall clock too, for a start of the machine that
- * finds it paused on disk; and what is between two states when it comes gets there first.
+ * Activity only notes the time; when the idle timer fires it looks at that time and is set again.
+ * While something is going on in the sandbox it is not idle, however long that takes. In a paused
+ * sandbox neither clock runs: it keeps the rest of its lifetime until it goes on. If its lifetime
+ * is to run on while paused (counts_paused), its end is also noted by the wall clock, for a reboot
+ * that finds it paused on disk. If the time is up between two states, the sandbox first reaches the
+ * next state.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -63,7 +64,7 @@ static void act(struct sandbox *s, enum timeout_action action, enum end_cause ca
 	sandbox_end(s, cause, detail, message);
 }
 
-/* True: that is all there is to be done now. */
+/* Returns true if nothing else must be done now. */
 static bool is_done_at_rest(struct sandbox *s)
 {
 	if (s->rests_until_us == 0)
@@ -103,8 +104,8 @@ static void on_lifetime(struct loop *loop, void *arg)
 	    json_pack("{s:I}", "timeout_ms", (json_int_t)s->timeout_ms), message);
 }
 
-/* Every channel is something going on, but for interpreters that wait for code, and execs that have
- * ended while a child of theirs still holds the output. */
+/* Every channel counts as activity, except interpreters that wait for code, and execs that have
+ * ended while a child still holds their output. */
 static bool is_busy(const struct sandbox *s)
 {
 	size_t quiet = 0;
@@ -226,7 +227,7 @@ void clocks_end(struct sandbox *s)
 	loop_timer_set(s->idle, UINT64_MAX);
 }
 
-/* Those that do not run have their time, old or new, when they do again. */
+/* Sandboxes that do not run get their time, old or new, when they run again. */
 static bool is_running(const struct sandbox *s)
 {
 	return s->state == SANDBOX_RUNNING || s->state == SANDBOX_CREATING;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A sandbox between its create (create.c) and its end (end.c): how it is made and freed in memory,
- * its moves, and the connection to its agent.
+ * A sandbox between its create (create.c) and its end (end.c): its object in memory, its moves, and
+ * the connection to its agent.
  *
- * A connection that is lost without a violation is made anew a few times: the agent may have been
- * told to by a newer connection, or be about to be reported dead by the broker.
+ * A connection that is lost without a protocol error is made again a few times: the agent may have
+ * dropped it for a newer one, or the broker may be about to report the agent dead.
  */
 #include "base/log.h"
 #include "base/units.h"
@@ -54,7 +54,7 @@ static int save(void *arg, struct err *err)
 	return sandbox_save(arg, err);
 }
 
-/* On failure the next start finds the older record, and what the broker has. */
+/* If this fails, the next start finds the older row, and compares it with what the broker has. */
 void sandbox_note(struct sandbox *s)
 {
 	struct err err;
@@ -118,7 +118,7 @@ static void connect_now(struct loop *loop, void *arg)
 	(void)loop;
 	broker_client_cancel(s->fleet->broker, s->ask);
 	memcpy(req.id, s->id, sizeof(req.id));
-	/* Without a broker this gateway ends, and the next one finds it as it is. */
+	/* Without a broker this gateway exits, and the next one finds the sandbox as it is. */
 	if (broker_client_ask_fds(s->fleet->broker, sandbox_share(s), &req, on_connect_reply, s,
 	                          &s->ask, &err) < 0 &&
 	    !broker_client_is_gone(s->fleet->broker))
@@ -190,7 +190,7 @@ static void on_link_health(bool is_healthy, void *arg)
 		log_warn("sandbox.unhealthy", "id=%s", s->id);
 }
 
-/* A machine stands still as a whole; else its programs do, and its agent goes on. */
+/* A paused machine is frozen as a whole; in a jail only the programs are, and the agent goes on. */
 static bool is_still(void *arg)
 {
 	const struct sandbox *s = arg;
@@ -199,7 +199,7 @@ static bool is_still(void *arg)
 	       (s->state == SANDBOX_PAUSING || s->state == SANDBOX_PAUSED);
 }
 
-/* An agent on the host's kernel waits for that at worst, and for nobody inside. */
+/* An agent on the host's kernel can be held up only by that kernel, never by programs inside. */
 static void on_link_hung(void *arg)
 {
 	struct sandbox *s = arg;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A create is: check, record, then the steps of create_steps[]. The record comes first, so that a
- * gateway that dies in between finds it at its next start and removes what there is. Failing at any
- * step ends in the same place: MSG_DELETE, whose answer means that nothing is left on the host,
- * then the record goes and the caller is told.
+ * A create checks the request, writes the row, and then runs the steps of create_steps[]. The row
+ * comes first, so that after a crash the next start finds it and removes what exists. A failure at
+ * any step has the same end: MSG_DELETE is sent, its answer means that nothing is left on the host,
+ * then the row is removed and the caller is told.
  *
- * A resume is the same steps over files or a snapshot. A spare waits behind the first step for its
+ * A resume runs the same steps over files or a snapshot. A spare waits after the first step for its
  * owner.
  */
 #include "base/clock.h"
@@ -127,7 +127,7 @@ static void on_create_reply(const struct msg_reply *reply, int *fds, void *arg)
 		begin_guest(s);
 }
 
-/* A spare is made for whoever took the one before it. */
+/* A spare is charged to the project that took the one before it. */
 static struct share *create_share(const struct sandbox *s)
 {
 	return s->spare ? s->fleet->spares->share(s->spare) : sandbox_share(s);
@@ -230,7 +230,7 @@ static void set_template(struct sandbox *s, const struct template *t)
 		(void)json_object_update_missing(s->env, (json_t *)unconst(env));
 }
 
-/* All but the image is the template's. */
+/* Everything except the image is the template's. */
 static void set_packages(struct sandbox *s, const struct template *set)
 {
 	s->image = *template_image(set);
@@ -354,8 +354,8 @@ void create_undo(struct sandbox *s, const struct err *err)
 	sandbox_delete(s, END_DELETED, on_undone, NULL);
 }
 
-/* Its beginning and its key are recorded with the row, or none is: the next start ends what has a
- * row, and whoever comes with the key waits for that. */
+/* The row, the log entry and the idempotency key are written together or not at all. After a crash
+ * the next start ends a sandbox with such a row, and requests with the same key wait for that. */
 static int record(struct sandbox *s, const struct idempotency_key *idempotency_key, struct err *err)
 {
 	struct made made = {s, idempotency_key};
@@ -364,7 +364,7 @@ static int record(struct sandbox *s, const struct idempotency_key *idempotency_k
 	return event_log_save(s->fleet->config.events, put_rows, &made, err);
 }
 
-/* A spare that has got its owner. Its interpreters were started without the owner's variables. */
+/* Gives a spare to its owner. Its interpreters were started without the owner's variables. */
 static int claim(struct sandbox *s, const struct idempotency_key *idempotency_key, bool has_env,
                  sandbox_done_fn done, void *arg, struct err *err)
 {
@@ -496,8 +496,8 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 	if (r < 0)
 		return r;
 	has_copies = engine_traits(w.engine)->has_copies;
-	/* A name is the host's name inside, too, and that is given at the start; so is the mark of
-	 * a layer that is kept. */
+	/* The name is also the host name inside, which is set at the start; so is the mark of a
+	 * kept layer. A spare has neither. */
 	spare = spec->name || spec->is_persistent || spec->image || spec->shown[0] || w.snapshot ||
 	                        w.volumes[0].id[0] || (has_copies && spec->set)
 	                ? NULL

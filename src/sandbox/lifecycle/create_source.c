@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A source as text: what may be asked for, and what it needs of the wall. No I/O, no state. */
+/* Parses a source: what may be asked for, and what it needs from the wall. No I/O, no state. */
 #include "sandbox/lifecycle/create_source.h"
 
 #include "base/parse.h"
@@ -74,8 +74,8 @@ static bool is_commit(const char *revision)
 	return (len == 40 || len == 64) && strspn(revision, "0123456789abcdef") == len;
 }
 
-/* What git itself forbids in names of refs is its to refuse; here is what a shell and an option
- * could be made of. */
+/* git itself refuses bad names of refs. This refuses what could be taken for an option or be
+ * misread by a shell. */
 static int read_revision(struct source *s, const char *revision, uint64_t depth, struct err *err)
 {
 	if (s->type != SOURCE_GIT && (revision || depth))
@@ -92,7 +92,7 @@ static int read_revision(struct source *s, const char *revision, uint64_t depth,
 	return 0;
 }
 
-/* "https://example.com/team/app.git" goes to "app". */
+/* "https://example.com/team/app.git" is put into "app". */
 static int name_after_url(struct source *s, struct err *err)
 {
 	static const char suffix[] = ".git";
@@ -198,7 +198,7 @@ json_t *source_describe(const struct source *s)
 	                 "revision", s->revision[0] ? s->revision : NULL, "path", s->path);
 }
 
-/* The ranges in which own says that the name may lie, as JSON; NULL where it says none. */
+/* The ranges that own requires for the name's addresses, as JSON; NULL if none. */
 static json_t *find_ranges(const struct policy *own, const json_t *rules,
                            const struct hostname *name)
 {
@@ -237,9 +237,9 @@ static json_t *make_rule(const struct source *s, const struct policy *own, const
 	if (s->authorization)
 		return json_pack("{s:o, s:{s:{s:{s:s}}}}", "match", match, "action", "transform",
 		                 "headers", "authorization", s->authorization);
-	/* A transform, even of nothing, has the wall look inside, whatever the sandbox's own policy
-	 * allows: so it is the wall that the server has to prove its name to, and not whatever
-	 * certificates the template has. */
+	/* A transform, even an empty one, makes the wall look inside TLS, whatever the sandbox's
+	 * own policy allows. So the wall verifies the server's name, independent of the template's
+	 * certificates. */
 	if (is_tls)
 		return json_pack("{s:o, s:{s:{s:{}}}}", "match", match, "action", "transform",
 		                 "headers");

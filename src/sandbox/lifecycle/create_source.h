@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What a new sandbox is filled with before anybody sees it run: a git repository or a tarball, from
- * an http or https URL.
+ * The source that a new sandbox is filled with before it counts as running: a git repository or a
+ * tarball, from an http or https URL.
  *
  *	{"type": "git", "url": …, "revision": …, "depth": …, "path": …, "timeout_ms": …,
  *	 "credentials": {"username": …, "password": …}}
  *	{"type": "tarball", "url": …, "path": …, "timeout_ms": …, "credentials": …}
  *
- * It is fetched inside, as the sandbox's user, through the sandbox's own wall: what the policy
- * allows, and for that time alone the URL's host. Credentials are the wall's to add to requests for
- * that host (net/policy/policy.h, transform); no byte of them ever comes into the sandbox, the
- *store or the log.
+ * It is fetched inside, as the sandbox's user, through the wall: for that time the policy also
+ * allows the URL's host. The wall adds the credentials to requests for that host
+ * (net/policy/policy.h, transform); no byte of them ever comes into the sandbox, the store or the
+ * log.
  */
 #include "net/match/url.h"
 #include "net/policy/policy.h"
@@ -37,20 +37,20 @@ must_check int source_read(const json_t *value, struct source **ret, struct err 
 void source_free(struct source *s);
 DEFINE_FREEP(struct source, source_free)
 
-/* {type, url, revision, path}, as it is kept and told: neither credentials nor the query, which may
- * be one. */
+/* {type, url, revision, path}, as it is stored and shown: without credentials, and without the
+ * query, which may be secret too. */
 json_t *source_describe(const struct source *s);
-/* own, and before its rules one for the source's host. A rule of own that says in which ranges that
- * name may lie is honoured. */
+/* A copy of own with a first rule for the source's host. If a rule of own restricts the name to
+ * ranges, that still holds. */
 must_check int source_policy(const struct source *s, const struct policy *own, struct policy **ret,
                              struct err *err);
-/* Puts stars where text has a secret of the source. */
+/* Overwrites the source's secrets in text with stars. */
 void source_scrub(const struct source *s, char *text);
 
-/* create_source_fetch.c: the act, with a policy of source_policy(). Owns both. */
+/* create_source_fetch.c: plans the fetch, with a policy of source_policy(). Owns both. */
 void fetch_plan(struct sandbox *s, struct source *src, struct policy *policy);
-/* The agent is up. Then it is network_begin()'s turn, or the create has failed. */
+/* Called when the agent is up. Afterwards network_begin() follows, or the create has failed. */
 void fetch_begin(struct sandbox *s);
 void fetch_end(struct sandbox *s); /* gives up what is under way; twice is fine */
-/* What it said last, or NULL. */
+/* The last line of its output, or NULL. */
 const char *fetch_progress(const struct sandbox *s);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Fetching a source is a step of the create, between the agent's answer and the sandbox's first
- * moment. Nobody can call the sandbox yet, so nothing of anybody's runs beside it.
+ * Fetching a source is a step of the create, after the agent has answered and before the sandbox
+ * runs. Nobody can call the sandbox yet, so nothing else runs in it.
  *
  *	git      policy lent --> git ---------------------------------> policy taken back --> runs
  *	tarball  policy lent --> curl == data ==> unpacking (tar in) --> policy taken back --> runs
  *
  * Both programs are the template's own and run inside, as its user, under its limits: a hostile
- * repository or archive meets the same walls as hostile code. The archive's names are judged by
- * tar/read.c, as an upload's. Data passes through here a window at a time, and is asked for as it
- * is taken. Whatever fails fails the create, which leaves nothing.
+ * repository or archive is confined like hostile code. tar/read.c checks the archive's names, as
+ * for an upload. Data passes through here a window at a time, with back-pressure. Any failure fails
+ * the create, which leaves nothing.
  *
- * A channel's callbacks note what has come; fetch_on_turn_end() acts on it, since it may end
+ * A channel's callbacks only note what has come. fetch_on_turn_end() acts on it, since that may end
  * everything.
  */
 #include "base/clock.h"
@@ -50,7 +50,7 @@ struct fetch {
 	char line[LINE_MAX];
 };
 
-/* What the words are: url, directory, revision, depth, and whether the revision is fetched. */
+/* Its arguments: url, directory, revision, depth, and whether the revision is fetched. */
 static const char git_script[] =
 	"set -e\n"
 	"depth=${4:+--depth=$4}\n"
@@ -183,7 +183,7 @@ static const struct file_call_ops unpack_ops = {
 	.on_end = on_unpacked,
 };
 
-/* The last lines of what was said, as one: git's own last word is behind its progress. */
+/* The last lines of the output as one line: git's error comes after its progress. */
 static const char *last_words(struct fetch *f, unsigned lines)
 {
 	const char *text = buf_str(&f->words);
@@ -209,7 +209,7 @@ static const char *program_name(const struct fetch *f)
 	return f->source->type == SOURCE_GIT ? "git" : "curl";
 }
 
-/* git is called by a shell, which tells its absence in its own way. */
+/* A shell runs git, and reports in its own way if it is missing. */
 static bool is_missing(const struct fetch *f)
 {
 	return (f->exit.how == EXIT_FAILED &&
@@ -270,7 +270,7 @@ static bool is_done(const struct fetch *f)
 	return f->source->type == SOURCE_GIT || f->is_unpacked;
 }
 
-/* Nothing has failed so far. */
+/* Takes the next step, if nothing has failed so far. */
 static void go_on(struct fetch *f)
 {
 	pass_data_on(f);
@@ -362,7 +362,8 @@ static int start_program(struct fetch *f, struct err *err)
 	             : 0;
 }
 
-/* In curl's own words on its stdin: a URL's query may be a secret, which argv would show. */
+/* The URL goes to curl's stdin as a config line: its query may be a secret, and argv would show
+ * it. */
 static int tell_url(struct fetch *f, struct err *err)
 {
 	auto_call(buf_done) struct buf text = BUF_INIT(CONFIG_MAX);

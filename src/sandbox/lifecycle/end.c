@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The end of a sandbox: its cause is noted and recorded, then come the steps of end_steps[]. While
- * the broker does not confirm that nothing runs, it is asked again; there is no way past that, so
- * that "stopped" means that nothing runs. A kill in between loses nothing: the row says "stopping",
- * and the next start goes through the steps once more.
+ * The end of a sandbox: its cause is recorded, then the steps of end_steps[] run. The broker is
+ * asked until it confirms that nothing runs, so "stopped" always means that nothing runs. If the
+ * gateway is killed in between, the row says "stopping", and the next start runs the steps once
+ * more.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -20,20 +20,21 @@
 
 #define DELETE_AGAIN_US (5 * SECOND_US)
 
-/* Did its agent end against its will? */
+/* Whether the cause is a failure, not a request. */
 static bool is_failure(enum end_cause cause)
 {
 	return cause == END_GUEST_CRASH || cause == END_OOM;
 }
 
-/* A fork's own goes with the last that was started from it, or should have been. */
+/* A fork's snapshot is removed with the last sandbox that was started from it, or should have
+ * been. */
 static void drop_snapshot(struct fleet *fleet, const char id[ID_SIZE])
 {
 	if (id[0])
 		snapshot_drop_unused(fleet, id);
 }
 
-/* It never came to be. */
+/* Forgets a sandbox whose create failed. */
 static void forget_undone(struct sandbox *s)
 {
 	struct fleet *fleet = s->fleet;
@@ -47,7 +48,7 @@ static void forget_undone(struct sandbox *s)
 	drop_snapshot(fleet, snapshot_id);
 }
 
-/* Of a spare and of a create that failed nothing is kept: there it is over. */
+/* A spare or a failed create keeps nothing, so its callers are told here. */
 static void settle_callers(struct sandbox *s)
 {
 	if (s->spare) {
@@ -74,7 +75,7 @@ static bool remove_some_execs(struct loop *loop, void *arg)
 	return true;
 }
 
-/* There may be thousands: so it is still stopping until they are gone. */
+/* There may be thousands of execs, so the sandbox stays in stopping until they are removed. */
 static void remove_execs(struct sandbox *s)
 {
 	pause_forget(s);
@@ -99,7 +100,7 @@ static void close_end(struct sandbox *s)
 
 static void ask_delete(struct sandbox *s);
 
-/* then: when all that it used is known. */
+/* Calls then() when all its usage is known. */
 static void on_answer(struct sandbox *s, const struct msg_reply *reply,
                       void (*then)(struct sandbox *s))
 {
@@ -170,7 +171,7 @@ static const struct life_step end_steps[] = {
 	{"execs", remove_execs},     /* and their output, if it is deleted */
 	{"record", close_end},       /* who waits for its end is told */
 };
-/* Of one that the broker knows nothing of. */
+/* For a sandbox that the broker does not know. */
 static const struct life_step end_steps_without_guest[] = {
 	{"parts", end_parts},
 	{"callers", settle_callers},
@@ -210,7 +211,7 @@ void sandbox_undo(struct sandbox *s, enum end_cause cause, const char *message,
 	begin_end(s, PHASE_UNDOING, cause, NULL, message);
 }
 
-/* Of an end that a kill cut short. */
+/* Continues an end that was cut short when the gateway was killed. */
 void sandbox_end_again(struct sandbox *s)
 {
 	life_begin(s, end_steps);
@@ -264,7 +265,7 @@ static const struct {
 	{VMM_EXIT_KVM, "kvm", "this host's KVM could not go on with it"},
 };
 
-/* NULL: it is no machine, or ended as one process does. */
+/* NULL if it is not a machine, or ended like an ordinary process. */
 static json_t *describe_machine(const struct sandbox *s, int wait_status, char *message,
                                 size_t size)
 {
@@ -324,8 +325,7 @@ static const char *delete_message(enum end_cause cause)
 	return cause == END_DELETED ? "it was deleted" : "it was ended";
 }
 
-/* on_stopped() goes on from there. A stop would leave files to resume it over, this does not.
- */
+/* on_stopped() continues. A stop would leave files to resume from; this does not. */
 static void delete_stopping(struct sandbox *s, enum end_cause cause)
 {
 	note_end(s, cause, NULL, delete_message(cause));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How long what has ended is remembered: its record, its execs and their output. The oldest is
- * forgotten when there are too many, when together they take too much, or when it is too old. Age
- * is counted by the steady clock, so that no change of the date forgets anything; only what an
- * earlier daemon left is judged by the date of its end.
+ * How long ended sandboxes are remembered, with their execs and output. The oldest is forgotten
+ * when there are too many, when together they take too much space, or when it is too old. Age is
+ * counted by the steady clock, so changing the date forgets nothing; only for those of an earlier
+ * daemon the date of their end counts.
  */
 #include "base/clock.h"
 #include "base/units.h"
@@ -18,7 +18,7 @@ static bool is_due(const struct fleet *fleet, const struct sandbox *s)
 	       s->forget_at_us <= loop_now_us(c->loop);
 }
 
-/* A job: after a long absence there may be many. */
+/* A job, since after a long time without a daemon there may be many. */
 static bool forget_some(struct loop *loop, void *arg)
 {
 	struct fleet *fleet = arg;

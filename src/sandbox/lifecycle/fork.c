@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A fork is a snapshot and as many creates from it, all at once. What one of them fails with is
- * told for that one; the others go on. The snapshot is automatic: it is what the forks have in
- * common, and goes with the last of them.
+ * A fork is a snapshot and several creates from it, all at once. If one of them fails, only that
+ * one is reported; the others go on. The snapshot is automatic: the forks share it, and it is
+ * removed with the last of them.
  *
- * A fork has what its source has, its environment, limits and network policy among it, unless the
- * caller says otherwise. Of one that is paused on disk the snapshot is there already. Name, tokens
- * and everything else that is an identity is its own.
+ * A fork has the environment, limits, network policy and other settings of its source, unless the
+ * caller says otherwise. If the source is paused on disk, its snapshot is used. Name, tokens and
+ * everything else that identifies a sandbox are its own.
  */
 #include "base/log.h"
 #include "sandbox/model/create_rules.h"
@@ -134,7 +134,7 @@ static json_t *read_network(const struct sandbox *s)
 	return json_incref(json_object_get(object, "network"));
 }
 
-/* What it does not say is as in the source. */
+/* Fields that the spec does not set are taken from the source. */
 static struct fork *fork_new(const struct sandbox *s, const struct fork_spec *spec)
 {
 	const struct sandbox_spec *asked = &spec->sandbox;

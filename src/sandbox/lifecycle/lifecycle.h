@@ -18,19 +18,19 @@ void life_next(struct sandbox *s);
 
 /* create.c */
 void create_init(struct sandbox *s); /* the first step of its create lies ahead */
-/* It cannot succeed any more; its caller is told once everything is undone. */
+/* The create has failed; its caller is told once everything is undone. */
 void create_fail(struct sandbox *s, const struct err *err);
 void create_undo(struct sandbox *s, const struct err *err); /* one that runs already */
 void create_tell(struct sandbox *s, const struct err *err); /* all who wait for it to run */
 void create_hostname(const struct sandbox *s, char hostname[64]);
-/* One that is nobody's: up to where its owner would be told. */
+/* Makes a spare: a create that stops before an owner would be told. */
 must_check int create_spare(struct fleet *fleet, const struct template *t,
                             const struct guest_limits *limits, uint32_t engine, struct spare *spare,
                             struct sandbox **ret, struct err *err);
 void create_await(struct sandbox *s);   /* somebody waits for it to run: create_tell() will come */
 void create_unawait(struct sandbox *s); /* but nobody else is to wait for that */
 must_check int create_check_room(struct fleet *fleet, struct err *err);
-/* It was told of, and has come to nothing: so its end is told with the row that goes. */
+/* The create was logged but failed: logs its end in the transaction that removes the row. */
 void create_take_back(struct sandbox *s, enum end_cause cause);
 void create_again(struct sandbox *s, enum sandbox_phase how); /* one that has lived before */
 
@@ -101,7 +101,7 @@ void end_init(struct sandbox *s);
 void end_done(struct sandbox *s);
 /* Ends it in any state but an ended one, where it does nothing. detail: figures, or NULL; taken. */
 void sandbox_end(struct sandbox *s, enum end_cause cause, json_t *detail, const char *message);
-/* The same of a create or resume that failed: who waits for it is told why once nothing is left. */
+/* The same for a create or resume that failed: its callers are told why once nothing is left. */
 void sandbox_undo(struct sandbox *s, enum end_cause cause, const char *message,
                   const struct err *why);
 void sandbox_end_again(struct sandbox *s); /* one whose end an earlier gateway had begun */

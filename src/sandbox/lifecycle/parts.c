@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The parts of a sandbox. A part may use those that stand above it in the table. So parts are made,
- * and taken up again after a restart of the daemon, from the first to the last, and they are ended
- * and freed from the last to the first.
+ * The parts of a sandbox. A part may use those above it in the table. So parts are made, and
+ * adopted after a restart of the daemon, from first to last, and they are ended and freed from last
+ * to first.
  *
- * An end may come at any time of a life, and more than once: a part that is not there has none.
+ * An end may come at any time, and more than once: ending a part that does not exist does nothing.
  */
 #include "sandbox/code/contexts.h"
 #include "sandbox/exec/exec_private.h"

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A pause in memory is MSG_FREEZE: every process but the agent stops where it is. The row says
- * "pausing" before and "paused" after, and "running" only after MSG_THAW was answered; so what a
- * restart finds is made true by asking once more, for a pause that was under way to go back, for a
- * paused one to be frozen. Whoever asked for a pause that failed is told when the sandbox runs
- * again.
+ * A pause in memory is MSG_FREEZE: every process but the agent is frozen. The row says "pausing"
+ * before and "paused" after it, and "running" only after MSG_THAW was answered. So a restart asks
+ * the broker once more: an unfinished pause is undone, and a paused sandbox is frozen again. If a
+ * pause fails, its caller is told when the sandbox runs again.
  */
 #include "base/log.h"
 #include "sandbox/lifecycle/lifecycle.h"
@@ -68,7 +67,7 @@ static int freeze(struct sandbox *s, struct err *err)
 	return r;
 }
 
-/* Nothing is under way for it: the next call asks again. */
+/* No request is under way for it; the next call asks again. */
 static void rest_between(struct sandbox *s)
 {
 	const enum sandbox_phase at = s->state == SANDBOX_PAUSED ? PHASE_FROZEN : PHASE_HALF_PAUSED;

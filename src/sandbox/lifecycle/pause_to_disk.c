@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A pause to disk: processes, memory and files become a snapshot, and what ran is ended.
+ * A pause to disk: processes, memory and files are saved as a snapshot, and the guest is ended.
  *
  *	running --> pausing ─ snapshot, the guest stands still ─ row with paused_in ─ MSG_STOP ─►
  *	paused  ─ a call ─► creating ─ MSG_CREATE from it, with memory ─► running, and it goes
  *
- * The row decides what a start makes of it, whoever was killed when:
+ * The row tells the next start what to do, whenever a process was killed:
  *
  *	pausing			the guest was let go on by its broker's end: it runs
  *	pausing, paused_in	all is on disk: what may still live is ended
  *	paused, paused_in	it is at rest
  *	creating, paused_in	it lives: it runs. Else it is at rest as before
  *
- * It is told as paused when nothing of it is left in memory. Meanwhile its link has no connection,
- * so that execs, contexts and calls wait in it as they do over any that was lost, and go on with
- * the agent that has come back: not before it runs, since a copy that is given up behind its
- * agent's first word is followed by another that begins where it did. A copy that cannot be revived
- * costs nothing: it stays paused, and whoever asked is told what else can be done with it.
+ * It counts as paused when nothing of it is left in memory. Meanwhile its link has no connection,
+ * so execs, contexts and calls wait as after any lost connection, and go on with the revived agent.
+ * They go on only when the sandbox runs: a copy may still be given up after its agent has answered,
+ * and the next copy starts at the same point. If a copy cannot be revived nothing is lost: the
+ * sandbox stays paused, and the caller is told what else it can do.
  */
 #include "base/log.h"
 #include "base/units.h"
@@ -71,7 +71,7 @@ static void on_put_away(const struct msg_reply *reply, void *arg)
 	loop_timer_set_in(s->timer, AGAIN_US);
 }
 
-/* All of it is on disk and on record: what is in memory goes. */
+/* Everything is on disk and recorded: ends what is in memory. */
 static void put_away(struct sandbox *s)
 {
 	struct err err;
@@ -94,7 +94,7 @@ static void close_link(struct sandbox *s)
 		link_hang_up(s->link);
 }
 
-/* It was saved and stands still. */
+/* Records that it was saved; it is still frozen. */
 static int record(struct sandbox *s, const struct snapshot *sn, struct err *err)
 {
 	int r;
@@ -119,7 +119,7 @@ void pause_on_link(struct sandbox *s)
 		pause_thaw(s);
 }
 
-/* Its agent may have let go of the link for it, and has hold of it again. */
+/* Its agent may have dropped the link for the save, and is connected again. */
 static void give_up(struct sandbox *s, const struct err *err)
 {
 	log_warn("sandbox.not_saved", "id=%s error='%s'", s->id, err->message);
@@ -213,7 +213,7 @@ int sandbox_pause_as(struct sandbox *s, const struct pause_wish *wish, sandbox_d
 
 /* Back. */
 
-/* What a cold start ends: all that ran. */
+/* Ends all that ran: a cold start loses it. */
 static void end_inside(struct sandbox *s)
 {
 	struct err err;
@@ -249,7 +249,7 @@ int sandbox_resume_cold(struct sandbox *s, sandbox_done_fn done, void *arg, stru
 	return 0;
 }
 
-/* What failed says why; what is left to do is for whoever is told. */
+/* The error says why it failed; the hint says what the caller can do. */
 static void add_hint(struct sandbox *s, struct err *err)
 {
 	const struct snapshot *sn = snapshot_find(s->fleet, s->project_id, s->paused_in);

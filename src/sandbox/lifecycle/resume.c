@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A stopped persistent sandbox is resumed by a create over the layer that was kept: same id, name,
- * environment, limits, tags; its processes are new. Everyone who asks for it meanwhile waits in
- * `callers`, whatever the state, so that any number of calls make one start.
+ * A stopped persistent sandbox is resumed by a create over its kept layer: same id, name,
+ * environment, limits and tags; its processes are new. All requests for it wait in `callers`, in
+ * any state, so any number of calls make one start.
  */
 #include "sandbox/lifecycle/lifecycle.h"
 #include "sandbox/model/ceiling.h"

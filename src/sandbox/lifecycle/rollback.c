@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Back to a snapshot, in place: the sandbox is stopped, as for a resume, and started over a copy of
- * the snapshot under its own id. The row says where to (rolls_to) from before the stop until it
- * runs, so that whoever is killed when, the next start of the sandbox goes there: one that is
- * persistent has its old files until the engine has put the new ones into their place.
+ * Rolls a sandbox back to a snapshot, in place: it is stopped and started over a copy of the
+ * snapshot, under its own id. The row names the snapshot (rolls_to) from before the stop until the
+ * sandbox runs. So if any process is killed at any moment, the next start of the sandbox uses the
+ * snapshot. A persistent sandbox has its old files until the engine has replaced them.
  *
- * One that is not persistent is kept, too, while that lasts: what it was is in the snapshot.
+ * During a rollback a sandbox that is not persistent is kept too: the snapshot has its files.
  */
 #include "base/log.h"
 #include "sandbox/lifecycle/lifecycle.h"
@@ -94,7 +94,7 @@ void rollback_on_running(struct sandbox *s)
 		snapshot_drop_unused(s->fleet, last);
 }
 
-/* Its own files are what it is resumed over then. */
+/* After a failure it is resumed over its own files. */
 void rollback_on_failed(struct sandbox *s)
 {
 	if (!s->rolls_to[0])

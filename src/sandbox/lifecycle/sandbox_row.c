@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A sandbox as a row of the store and as JSON for clients. The row's own JSON is written and read
- * only here. It holds the environment's values, which clients are never told again.
+ * only here. It holds the values of the environment, which clients never see again.
  */
 #include "base/clock.h"
 #include "base/json/row_fields.h"
@@ -18,7 +18,7 @@
 
 #define ROW_MAX (512 * 1024) /* tags and environment are bounded well below it */
 
-/* A field of a row is written and read by its row here; those that are no member are below. */
+/* The fields that are members of the struct; the others are below. */
 #define FIELD(...) ROW_FIELD(sandbox, __VA_ARGS__)
 #define NEEDED     .is_required = true
 /* clang-format off */
@@ -112,7 +112,7 @@ int sandbox_save(const struct sandbox *s, struct err *err)
 	return store_put_sandbox(s->fleet->config.store, &row, err);
 }
 
-/* The machine was started anew since the row was written: what ran then cannot run. */
+/* Notes whether the machine was rebooted since the row was written: then nothing of it can run. */
 static void note_boot(struct sandbox *s, const char *boot_id)
 {
 	if (strcmp(boot_id, s->fleet->boot_id) == 0 || !sandbox_is_alive(s) ||
@@ -314,7 +314,7 @@ void isolation_to_json(const struct isolation *i, struct json_writer *w, const c
 	json_close_object(w);
 }
 
-/* What reaches the network is a card, whose cable is a link, or sockets. */
+/* The way to the network is a card, which is a link, or the door's sockets. */
 static void put_isolation(struct json_writer *w, const struct sandbox *s)
 {
 	const struct engine *engine = engine_find(s->isolation.engine);

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What happens in an order is a table of steps, and this goes through it. Most steps wait for
- * somebody: the broker, the agent, the wall. So a step only begins here, and whoever has its answer
- * calls life_next().
+ * Runs a table of steps in order. Most steps wait for the broker, the agent or the wall. So a step
+ * is only started here, and the code that gets the answer calls life_next().
  *
- * There is no undo beside a step. A create that fails ends as any sandbox does (end.c), which lets
- * go of whatever is there and asks the broker to remove the rest; each part of that may come at any
- * time.
+ * Steps have no undo. A failed create ends like any sandbox (end.c): that releases whatever exists
+ * and asks the broker to remove the rest, and works at any time.
  */
 #include "base/log.h"
 #include "sandbox/lifecycle/lifecycle.h"

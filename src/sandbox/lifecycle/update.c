@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Changing a sandbox. The broker's word on new limits comes first; the rest follows only if it said
- * yes, so that a change is made as a whole or not at all. One that does not run has its new limits
- * when it is resumed.
+ * Changes a sandbox. New limits are sent to the broker first; the rest follows only if it accepts
+ * them, so that a change is made as a whole or not at all. A sandbox that does not run gets its new
+ * limits when it is resumed.
  */
 #include "sandbox/lifecycle/lifecycle.h"
 #include "sandbox/model/ceiling.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sandbox/model/ceiling.h"
 
-/* The values from one place in the table of limits to another, as ceilings are told; and back. */
+/* Copies the values of a part of the table of limits into ceilings; and back. */
 static struct ceilings of_limits(const void *limits, size_t from, size_t to)
 {
 	struct ceilings values = {};

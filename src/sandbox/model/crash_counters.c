@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The file is an array, written a slot at a time without a sync: what a killed process wrote is
- * there, and a machine that lost its power has nothing left that it could be about. That costs a
- * call of code a few writes to memory, where each row of the store would be a transaction. No slot
- * lies on two pages, so none is ever half written.
+ * The file is an array, written a slot at a time without a sync. It survives a killed process;
+ * after a power cut, the things that it is about are gone anyway. So a call of code costs only a
+ * few writes to the page cache, where a row of the store would be a transaction. No slot crosses a
+ * page, so none is ever half written.
  *
- * The first slot is a mark, so that a file which lost its content is told from one that never had
- * any. A slot with a number and no id is damage. Both are logged, and what is left is used.
+ * The first slot is a mark, which shows whether a file lost its contents or never had any. A slot
+ * with a number and no id is damaged. Both are logged, and the rest is used.
  */
 #include "sandbox/model/crash_counters.h"
 
@@ -55,7 +55,7 @@ static void write_slot(struct crash_counters *j, int slot)
 	const struct slot *s = &j->slots[slot];
 	ssize_t n = pwrite(j->fd, s, sizeof(*s), (off_t)slot * (off_t)sizeof(*s));
 
-	/* The call goes on: its timeout or its count is lost only if the gateway dies meanwhile. */
+	/* The call goes on; its timeout or count is lost only if the gateway dies meanwhile. */
 	if (n != (ssize_t)sizeof(*s) && !j->has_failed)
 		log_error("jots.unwritten", "error='%s'", n < 0 ? strerror(errno) : "short");
 	j->has_failed = n != (ssize_t)sizeof(*s);
@@ -66,14 +66,14 @@ static bool is_mark(const struct slot *s)
 	return s->number == 1 && strcmp(s->id, MARK_ID) == 0;
 }
 
-/* Every prefix that an id here has. */
+/* Whether the slot's id has one of the prefixes that are used here. */
 static bool is_sound(const struct slot *s)
 {
 	return s->number == 0 || is_mark(s) || id_is_valid(s->id, "sb") ||
 	       id_is_valid(s->id, "ctx");
 }
 
-/* Forgets what is no number of anything: how many slots that were. */
+/* Clears damaged slots; returns how many there were. */
 static size_t drop_damaged(struct crash_counters *j)
 {
 	size_t n = 0;
@@ -88,7 +88,7 @@ static size_t drop_damaged(struct crash_counters *j)
 	return n;
 }
 
-/* An older release had no mark: what lies in its place moves. */
+/* An older release had no mark: the slot in its place is moved. */
 static void put_mark(struct crash_counters *j)
 {
 	struct slot first = {0};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What may be asked for. */
+/* What a client may ask for. */
 #include "sandbox/model/sandbox_private.h"
 
-/* engine_choice.c: words of a create, or NULL; bound: it can only be this one, or 0 */
+/* engine_choice.c: by the words of a create, or NULL; bound: the only possible engine, or 0 */
 must_check int engine_choose(const struct fleet *fleet, const char *engine, const char *min_grade,
                              uint32_t bound, uint32_t *ret, struct err *err);
-/* Refuses what an engine has not. */
+/* Refuses a feature that the engine does not have. */
 must_check int engine_refuse_without(bool has, uint32_t engine, const char *what, struct err *err);
 
 /* create_rules.c: what a client may ask for. Each names the field that is wrong. */
@@ -22,10 +22,10 @@ must_check int rules_limits(const struct fleet *fleet, const struct guest_limits
 must_check int rules_exec_limits(const struct fleet *fleet, const char *project_id,
                                  const char *key_id, const struct exec_limits *asked,
                                  struct err *err);
-/* Of one that runs: the limits that cannot change then must be the same. */
+/* For a running sandbox: limits that cannot change must be the same. */
 must_check int rules_fixed_limits(const struct guest_limits *before,
                                   const struct guest_limits *after, struct err *err);
-/* Those that hold: the daemon's where it has none of its own, or higher ones. */
+/* The effective limits: the daemon's if the sandbox has none of its own, or higher ones. */
 struct exec_limits rules_effective_exec_limits(const struct sandbox *s);
 must_check int rules_timeout(const struct fleet *fleet, uint64_t timeout_ms, struct err *err);
 must_check int rules_idle_timeout(uint64_t timeout_ms, struct err *err);

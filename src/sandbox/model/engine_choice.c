@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which engine a new sandbox gets: the one that is asked for, else the first of engines[] that is
- * there, allowed, and strong enough for what is asked. What cannot be had is refused with the
- * reason; nothing weaker is ever given instead.
+ * Chooses the engine of a new sandbox: the one that is asked for, else the first of engines[] that
+ * is available, allowed, and strong enough. If there is none, the create is refused with the
+ * reason; a weaker engine is never used instead.
  */
 #include "sandbox/model/create_rules.h"
 #include "sandbox/model/find.h"
@@ -51,7 +51,7 @@ static int read_engine(const char *word, uint32_t *ret, struct err *err)
 	return 0;
 }
 
-/* Can it be had, and is it strong enough? */
+/* Whether it is available and strong enough. */
 static bool serves(const struct fleet *fleet, uint32_t engine, uint32_t grade)
 {
 	const struct isolation *i = fleet_isolation(fleet, engine);

@@ -3,7 +3,8 @@
 /* Finding and listing. Both name the project, so that no check can be forgotten. */
 #include "sandbox/model/sandbox.h"
 
-/* May work begin that takes from the disk? Else ERR_HOST_DISK_FULL, or why there is none. */
+/* Whether work that needs disk space may start. If not: ERR_HOST_DISK_FULL, or why there is no
+ * disk. */
 must_check int fleet_check_disk(const struct fleet *fleet, struct err *err);
 
 struct sandbox *sandbox_find(struct fleet *fleet, const char *project_id,
@@ -12,7 +13,8 @@ struct sandbox *sandbox_find(struct fleet *fleet, const char *project_id,
 struct sandbox *sandbox_find_name(struct fleet *fleet, const char *project_id,
                                   const char *name); /* the same by name alone */
 
-/* By what a caller shows instead of a key: the first of all projects' that says yes; id NULL = any.
+/* Finds a sandbox by a token that a caller shows instead of a key: the first of all projects for
+ * which says_yes() is true; id NULL = any.
  */
 struct sandbox *sandbox_find_shown(struct fleet *fleet, const char *id,
                                    bool (*says_yes)(const struct sandbox *s, void *arg), void *arg);
@@ -24,15 +26,16 @@ struct sandbox_filter {
 	const char *after_id; /* cursor: the last one of the page before, NULL = from the newest */
 	size_t limit;
 };
-/* Newest first. Calls fn for each; returns the count. *ret_more tells whether another page follows.
- */
+/* Newest first. Calls fn for each; returns the count. *ret_more tells whether another page
+ * follows. */
 size_t fleet_list(struct fleet *fleet, const struct sandbox_filter *filter,
                   void (*fn)(struct sandbox *s, void *arg), void *arg, bool *ret_more);
 
-/* Of the next guest of that engine; its engine is 0 where this host has none. */
+/* The isolation of the next guest of that engine; its engine is 0 if this host cannot run it. */
 const struct isolation *fleet_isolation(const struct fleet *fleet, uint32_t engine);
 bool fleet_forbids(const struct fleet *fleet, uint32_t engine); /* to clients, by its settings */
 /* Bytes of execs' output on disk; project_id NULL: of all. */
 uint64_t fleet_output_kept(const struct fleet *fleet, const char *project_id);
-/* Has a project's sandboxes read that were not for a moment, so that the next look finds more. */
+/* Starts readings of a project's sandboxes that were not read for a moment, so that the next look
+ * is fresh. */
 void fleet_freshen(struct fleet *fleet, const char *project_id);

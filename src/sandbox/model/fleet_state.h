@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What the folders of src/sandbox know of a fleet, and nobody else. */
+/* Private to src/sandbox: the members of a fleet. */
 #include "base/list.h"
 #include "sandbox/brokerclient/broker_client.h"
 #include "sandbox/model/crash_counters.h"

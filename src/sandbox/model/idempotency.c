@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * All keys are in memory, in order of their age, and in the store. The row is written behind the
- * object's own and before its effect: a gateway that dies between the two finds an object that
- * never ran, which it undoes, and no key.
+ * All keys are in memory, in order of their age, and in the store. The row is written after the
+ * object's own row and before the object has an effect. If the gateway dies in between, the next
+ * one finds an object that never ran, and undoes it.
  */
 #include "sandbox/model/idempotency.h"
 
@@ -96,7 +96,7 @@ void idempotency_close(struct fleet *fleet)
 	free(take_ptr(fleet->idempotency));
 }
 
-/* What is too old, and of this project what is too much. */
+/* Removes keys that are too old, and those over this project's bound. */
 static void make_room(struct fleet *fleet, const char *project_id)
 {
 	uint64_t now = clock_steady_us();

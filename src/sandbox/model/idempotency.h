@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * One effect for one idempotency key. A create that comes with a key records which object it makes
- * before that can have an effect; whoever comes with the same key and the same request gets that
- * object, also while it is being made and after a restart. A create of which nothing came frees its
- * key. Keys are kept for a day, and the last IDEMPOTENCY_KEYS_MAX of a project.
+ * One effect for one idempotency key. A create with a key records which object it makes before that
+ * can have an effect. A repeated request with the same key gets that object, also while it is being
+ * made and after a restart. A failed create frees its key. Keys are kept for a day, and at most
+ * IDEMPOTENCY_KEYS_MAX per project.
  */
 #include "base/err.h"
 
@@ -21,12 +21,12 @@ struct idempotency_key { /* borrowed */
 
 must_check int idempotency_open(struct fleet *fleet, struct err *err);
 void idempotency_close(struct fleet *fleet);
-/* 1: *ret_id is the object that was made, borrowed until the loop turns; 0: there is none; < 0: the
- * key belongs to another request. */
+/* 1: *ret_id is the object that was made, borrowed until the end of the turn; 0: there is none; <
+ * 0: the key belongs to another request. */
 must_check int idempotency_find(struct fleet *fleet, const char *project_id,
                                 const struct idempotency_key *idempotency_key, const char **ret_id,
                                 struct err *err);
-/* Before the object does anything; idempotency_key may be NULL. */
+/* Called before the object does anything; idempotency_key may be NULL. */
 must_check int idempotency_put(struct fleet *fleet, const char *project_id,
                                const struct idempotency_key *idempotency_key, const char *object_id,
                                struct err *err);

@@ -18,7 +18,7 @@ int limits_read_row(const json_t *object, struct guest_limits *ret)
 	for (size_t i = 0; i < GUEST_LIMITS_COUNT; i++)
 		fields[i] = (struct json_field){limit_table[i].row_name, JSON_FIELD_U64, &values[i],
 		                                .max = limit_most(&limit_table[i])};
-	/* Of open_files, in the rows of schema version 12 and before. */
+	/* The old name of open_files, in rows up to schema version 12. */
 	fields[GUEST_LIMITS_COUNT] = (struct json_field){
 		"nofile", JSON_FIELD_U64, &values[LIMIT_AT_open_files], .max = UINT32_MAX};
 	r = json_read(object, "limits.", fields, ARRAY_SIZE(fields), NULL);

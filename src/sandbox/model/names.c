@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The words of states, causes, engines and actions, as rows, events and replies have them. */
+/* The words for states, causes, engines and actions in rows, events and replies. */
 #include "sandbox/model/sandbox_private.h"
 
 #include <assert.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What folders ask of those that stand above them. fleet_new() sets all three tables. */
+/* Calls of lower folders into higher ones. fleet_new() sets all three tables. */
 #include "sandbox/model/sandbox.h"
 
 struct pool;
@@ -11,7 +11,7 @@ struct lifecycle_ops {
 	int (*save)(const struct sandbox *s, struct err *err); /* its row */
 	void (*next)(struct sandbox *s); /* the step of its create that was under way is done */
 	void (*fail_create)(struct sandbox *s, const struct err *err);
-	/* Deletes one that runs, and whose maker is told that there is none. */
+	/* Deletes a sandbox that runs, but whose creator is told that the create failed. */
 	void (*undo_create)(struct sandbox *s, const struct err *err);
 	/* detail: figures, or NULL; taken */
 	void (*end)(struct sandbox *s, enum end_cause cause, json_t *detail, const char *message);
@@ -38,12 +38,12 @@ struct spare_ops { /* pool/pool.h, pool/warm_copy.h and pool/warm_up.h say more 
 	void (*settle_copies)(struct fleet *fleet);
 };
 
-/* What lies on the host's disk without running, and is charged for that. The table ends with an
- * empty row. */
+/* Things on the host's disk that do not run but are charged for. The table ends with an empty
+ * row. */
 struct stored_kind {
 	const char *prefix;                /* of its ids */
 	void (*tick)(struct fleet *fleet); /* charges their disk up to now */
 	bool (*is_known)(const struct fleet *fleet, const char *id);
-	/* How many stand on it; NULL: this kind never does. */
+	/* How many use this image; NULL: this kind never does. */
 	size_t (*count_image)(const struct fleet *fleet, const struct digest *image);
 };

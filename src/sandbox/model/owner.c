@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Whose a layer is, for the broker, which knows no projects: a number is enough to hold a project
- * to its share of the disk (engine/layer/owners.h) and of the CPU (engine/guest/weigh.h). It is a
- * hash of the project's id, which we made ourselves, so it is the same after every start and
- * nothing is kept for it. Nobody waits for the answer: a sandbox is counted when it has hardly
- * begun to write. For the CPU alone it is told a little later, in nobody's way, and of those that
- * have ended by then nothing is told.
+ * Tells the broker who owns a layer. The broker knows no projects: a number is enough to hold a
+ * project to its share of the disk (engine/layer/owners.h) and of the CPU (engine/guest/weigh.h).
+ * It is a hash of the project's id, so it is the same after every start and need not be stored.
+ * Nobody waits for the answer: the sandbox has hardly begun to write by then. If only the CPU
+ * matters, it is sent a little later, when it delays nobody, and not at all for sandboxes that have
+ * ended by then.
  */
 #include "sandbox/model/owner.h"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* Tells the broker whose a sandbox or a volume is, where that matters. */
+/* Tells the broker who owns a sandbox or a volume, if that matters. */
 #include "sandbox/model/sandbox_private.h"
 
 void owner_open(struct fleet *fleet);
 void owner_close(struct fleet *fleet);
-/* Of a project; leaves both if it is nobody's. */
+/* The number and weight of a project; leaves both unchanged if there is no project. */
 void owner_name(const struct share *share, uint64_t *ret_number, uint32_t *ret_weight);
 void owner_tell(struct sandbox *s); /* soon */
 void owner_look(struct sandbox *s); /* and again, if its project has another weight by now */

@@ -3,8 +3,8 @@
  * The phases of a sandbox, and how it may move between them. tools/make-phases reads both tables
  * for the picture in docs/design/life-cycle.md.
  *
- * A move that is not in the table is a fault of ours. It is logged and counted, and a test in which
- * one happens fails; the sandbox goes on, because to end the daemon would help nobody.
+ * A move that is not in the table is a bug. It is logged and counted, and a test in which one
+ * happens fails; the sandbox goes on, because ending the daemon would help nobody.
  */
 #include "sandbox/model/phase.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What a sandbox is doing. A phase belongs to one state, which is what clients see; a state has
- * several phases where more than one thing can be under way in it.
+ * What a sandbox is doing. Each phase belongs to one state, which clients see; a state has several
+ * phases if different things can happen in it.
  *
  * Only sandbox_move() changes a phase, and with it the state. docs/design/life-cycle.md shows all
  * phases and moves.
@@ -35,7 +35,7 @@ enum sandbox_phase {
 
 const char *phase_name(enum sandbox_phase phase);
 enum sandbox_state phase_state(enum sandbox_phase phase);
-/* Why it may move so; NULL: it may not. */
+/* Why this move is allowed; NULL if it is not. */
 const char *phase_move(enum sandbox_phase from, enum sandbox_phase to);
-/* At the start of the daemon, before anything is asked for it. */
+/* The phase at the start of the daemon, before anything is asked for the sandbox. */
 enum sandbox_phase phase_of_row(enum sandbox_state state, bool is_on_disk, bool is_undone);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The registry: by id, by project and name, and in order of creation. The living hold their names,
- * and so do persistent ones that do not run; any other gives its name back when it ends and stays
- * findable by id, with its execs and their output, for a while (lifecycle/ended_retention.c).
+ * The registry: sandboxes by id, by project and name, and in order of creation. Living sandboxes
+ * hold their names, and so do persistent ones that do not run. Any other loses its name when it
+ * ends, but can be found by its id, with its execs and their output, for a while
+ * (lifecycle/ended_retention.c).
  */
 #include "sandbox/model/registry.h"
 
@@ -87,7 +88,7 @@ static void count(struct fleet *fleet, const struct sandbox *s, size_t by)
 	fleet->n_persistent += s->is_persistent ? by : 0;
 }
 
-/* The room for spares may change with it: whoever calls this lets the pool look, unless it goes. */
+/* The room for spares may change with it, so callers let the pool check, unless the fleet ends. */
 static void set_place(struct fleet *fleet, struct sandbox *s, enum fleet_place place)
 {
 	if (s->place == PLACE_ENDED)
@@ -192,8 +193,9 @@ static bool matches(const struct sandbox *s, const struct sandbox_filter *f)
 size_t fleet_list(struct fleet *fleet, const struct sandbox_filter *filter,
                   void (*fn)(struct sandbox *s, void *arg), void *arg, bool *ret_more)
 {
-	/* A cursor whose sandbox is forgotten begins anew: to see one twice is better than to miss
-	 * one. Another project's is none, so that nobody learns whether it lives. */
+	/* If the cursor's sandbox is forgotten, the list starts again: seeing one twice is better
+	 * than missing one. Another project's id is treated the same, so that nobody learns whether
+	 * it exists. */
 	struct sandbox *after = filter->after_id ? fleet_find_id(fleet, filter->after_id) : NULL;
 	bool is_own = after && strcmp(after->project_id, filter->project_id) == 0;
 	struct list *at = is_own ? after->link_all.prev : fleet->all.prev;

@@ -9,7 +9,7 @@ void fleet_on_ended(struct fleet *fleet, struct sandbox *s);   /* it became stop
 void fleet_on_rested(struct fleet *fleet, struct sandbox *s);  /* paused: nothing of it runs */
 void fleet_on_revived(struct fleet *fleet, struct sandbox *s); /* a kept one is alive again */
 void fleet_rename(struct fleet *fleet, struct sandbox *s, const char *name);
-/* Of a thing that has a row here: a damaged mark is told, with what belongs into it. */
+/* For something that has a row here: if its mark is damaged, logs that and the right contents. */
 void fleet_check_keeper(const struct fleet *fleet, const char *file, uint64_t keeper);
 struct sandbox *fleet_find_id(struct fleet *fleet, const char *id);
 bool fleet_has_name(struct fleet *fleet, const char *project_id, const char *name);

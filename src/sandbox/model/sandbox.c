@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What every folder asks of a sandbox: its state and what that allows, who waits for it, its link
- * and channels. What moves it between states is in lifecycle/.
+ * What all folders need of a sandbox: its state and what that allows, who waits for it, its link
+ * and channels. The moves between states are in lifecycle/.
  */
 #include "sandbox/model/sandbox_private.h"
 
@@ -42,7 +42,7 @@ static void tell_now(struct loop *loop, void *arg)
 	free(news);
 }
 
-/* s is freed at the end of a turn at the earliest, behind what was told about it. */
+/* s is freed at the end of a turn at the earliest, after these calls. */
 void sandbox_tell(struct fleet *fleet, sandbox_done_fn fn, void *arg, struct sandbox *s,
                   const struct err *err)
 {

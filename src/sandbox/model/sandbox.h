@@ -8,14 +8,13 @@
  *	    |                                      +-------> failed (its agent crashed or broke the
  *	    +---- a persistent one is resumed -----------+    protocol)
  *
- * A create that fails leaves nothing: it is undone before its caller is told. A resume that fails
- * leaves the files as they were. All calls are made on the loop's thread and none blocks. What it
- * may do when, within these states, is in phase.h.
+ * A failed create leaves nothing: it is undone before its caller is told. A failed resume leaves
+ * the files as they were. All calls are made on the loop's thread and none blocks. phase.h has the
+ * phases within these states.
  *
- * A persistent sandbox keeps its files when it ends, however that came about, and is started over
- * them when it is next needed, under the same id and name; only a delete removes them. Any other
- * that has ended stays findable, with its cause, until it is forgotten (delete of a stopped one, or
- * the record's age).
+ * A persistent sandbox keeps its files when it ends, for whatever reason, and is started over them
+ * when it is next needed, with the same id and name; only a delete removes them. Any other ended
+ * sandbox can still be found, with its cause, until it is forgotten (by a delete, or by age).
  */
 #include "base/json/json.h"
 #include "engine/engine.h"
@@ -56,7 +55,7 @@ enum end_cause {
 };
 const char *end_cause_name(enum end_cause cause);
 
-/* What is done when its time is up, or nothing happened in it for too long. */
+/* What happens when its time is up, or when it was idle for too long. */
 enum timeout_action { ON_TIMEOUT_DELETE, ON_TIMEOUT_STOP, ON_TIMEOUT_PAUSE, ON_TIMEOUT_COUNT };
 const char *timeout_action_name(enum timeout_action action);
 
@@ -91,8 +90,7 @@ struct sandbox_spec {         /* strings and JSON are borrowed for the call */
 	const char *on_timeout;   /* "delete", "stop", "pause"; NULL = stop if persistent, else
 	                             delete */
 	const char *on_idle;      /* the same, of the idle time; NULL = as on_timeout */
-	/* What another face of the daemon has to know of it (src/compat): kept, and told to nobody.
-	 * NULL = nothing. */
+	/* Data of another product's API (src/compat): kept, and shown to nobody. NULL = none. */
 	const json_t *notes;
 	bool is_persistent;
 	bool auto_resumes;     /* a call to a paused one resumes it */
@@ -113,14 +111,14 @@ typedef void (*sandbox_done_fn)(struct sandbox *s, const struct err *err, void *
 must_check int sandbox_create(struct fleet *fleet, const char *project_id,
                               const struct sandbox_spec *spec, sandbox_done_fn done, void *arg,
                               struct err *err);
-/* Ends it; done when every host object is gone (also when it was stopping already). On a stopped
- * one: forgets it. done NULL: nobody waits for that. */
+/* Ends it; done is called when every host object is gone (also if it was stopping already). A
+ * stopped one is forgotten. done may be NULL. */
 void sandbox_delete(struct sandbox *s, enum end_cause cause, sandbox_done_fn done, void *arg);
 void sandbox_await_end(struct sandbox *s, sandbox_done_fn done, void *arg); /* however it comes */
 /*
- * The three below: done as in create, with an err where it did not come to that.
+ * For the three below, done is called as in create, with an err on failure.
  *
- * Stops all its processes where they are, its memory stays; neither of its clocks runs meanwhile.
+ * Freezes all its processes in memory; neither of its clocks runs meanwhile.
  */
 must_check int sandbox_pause(struct sandbox *s, sandbox_done_fn done, void *arg, struct err *err);
 /* Where to, and how. */
@@ -134,27 +132,28 @@ struct pause_wish {
 	bool closes_connections; /* to disk: those that are open are closed, else they hinder it */
 	enum end_cause cause;    /* END_NONE: somebody asked for it */
 };
-/* To disk: done when its processes, their memory and its files are on disk, and nothing of it is
- * in memory any more. It outlives the daemon and the machine's restart. */
+/* To disk: done is called when its processes, their memory and its files are on disk, and nothing
+ * of it is in memory any more. It survives the daemon and a reboot. */
 must_check int sandbox_pause_as(struct sandbox *s, const struct pause_wish *wish,
                                 sandbox_done_fn done, void *arg, struct err *err);
-/* Ends its processes. The files of a persistent one stay, any other has ended with this. */
+/* Ends its processes. The files of a persistent sandbox stay; any other has ended with this. */
 must_check int sandbox_stop(struct sandbox *s, sandbox_done_fn done, void *arg, struct err *err);
-/* Lets a paused one go on, starts a stopped persistent one over its files, waits for one that is
- * about to run. done when it runs. */
+/* Lets a paused sandbox go on, starts a stopped persistent one over its files, or waits for one
+ * that is about to run. done is called when it runs. */
 must_check int sandbox_resume(struct sandbox *s, sandbox_done_fn done, void *arg, struct err *err);
-/* The same, but one that is paused on disk is started over its files: its processes are lost. */
+/* The same, but a sandbox that is paused on disk is started over its files: its processes are
+ * lost. */
 must_check int sandbox_resume_cold(struct sandbox *s, sandbox_done_fn done, void *arg,
                                    struct err *err);
-/* Does sandbox_resume() have something to do? */
+/* Whether sandbox_resume() has something to do. */
 bool sandbox_is_resting(const struct sandbox *s);
-/* Is a call to it to resume it first? Not one that is paused in memory because somebody asked for
- * that, unless it was made for it. */
+/* Whether a call to it resumes it first. Not if somebody asked to pause it in memory, unless it was
+ * created with auto_resumes. */
 bool sandbox_wakes_by_call(const struct sandbox *s);
 must_check int sandbox_extend(struct sandbox *s, uint64_t ms, struct err *err);
 void sandbox_touch(struct sandbox *s); /* somebody works with it: it is not idle */
 
-/* Changes it while it runs, pauses, or is kept. done as in create. */
+/* Changes it while it runs, is paused, or is kept. done as in create. */
 struct sandbox_patch {
 	const char *name;   /* NULL = keep; "" = none */
 	const json_t *tags; /* NULL = keep */
@@ -184,24 +183,25 @@ struct sandbox_figures {
 	struct guest_usage now;
 	uint64_t at_us; /* wall clock */
 };
-/* f and err: exactly one is NULL; s is NULL if it was forgotten meanwhile. From the loop. */
+/* Called from the loop. Exactly one of f and err is NULL; s is NULL if it was forgotten
+ * meanwhile. */
 typedef void (*sandbox_usage_fn)(struct sandbox *s, const struct sandbox_figures *f,
                                  const struct err *err, void *arg);
 must_check int sandbox_usage(struct sandbox *s, sandbox_usage_fn fn, void *arg, struct err *err);
-/* As they were at the last reading, which is up to a period ago; without a meter all are 0. */
+/* The figures of the last reading, which is up to a period ago; all 0 without a meter. */
 void sandbox_latest(const struct sandbox *s, struct sandbox_figures *ret);
 struct sandbox_sample { /* a reading */
 	uint64_t at_us; /* wall clock */
 	uint64_t cpu_ns, memory_bytes, disk_bytes, pids;
 	uint64_t network_in_bytes, network_out_bytes; /* since it was created, as cpu_ns */
 };
-/* The last ones of this daemon's time, the oldest first. */
+/* The last readings since this daemon's start, the oldest first. */
 size_t sandbox_n_samples(const struct sandbox *s);
 const struct sandbox_sample *sandbox_sample_at(const struct sandbox *s, size_t i); /* borrowed */
-/* Of one that is forgotten; 0: no account of it is kept (any more), 1: *ret is set. */
+/* The usage of a forgotten sandbox. 1: *ret is set; 0: its usage is not kept (any more). */
 must_check int sandbox_forgotten_usage(struct fleet *fleet, const char *project_id, const char *id,
                                        struct sandbox_figures *ret, struct err *err);
-/* Bytes that passed between it and the network. */
+/* Counts bytes between it and the network. */
 void sandbox_count_network(struct sandbox *s, uint64_t in_bytes, uint64_t out_bytes);
 
 struct sandbox_facts {    /* of what clients are told, for those that say it otherwise; borrowed */
@@ -216,11 +216,11 @@ struct sandbox_facts {    /* of what clients are told, for those that say it oth
 	bool is_persistent, auto_resumes;
 };
 void sandbox_facts(const struct sandbox *s, struct sandbox_facts *ret);
-/* Is it to be there after the machine's restart? */
+/* Whether it must survive a reboot. */
 bool sandbox_is_durable(const struct sandbox *s);
 const char *sandbox_id(const struct sandbox *s);
 const json_t *sandbox_notes(const struct sandbox *s); /* borrowed; NULL = it has none */
-/* Other ones from now on; copied. */
+/* Replaces the notes; copied. */
 must_check int sandbox_set_notes(struct sandbox *s, const json_t *notes, struct err *err);
 enum sandbox_state sandbox_state(const struct sandbox *s);
 const char *sandbox_project_id(const struct sandbox *s);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What goes into the event log and the daemon's counts: a function for each kind, called where the
- * thing happens. Execs and contexts have theirs in their own folders.
+ * Event log entries and counts about sandboxes: a function for each kind, called where it happens.
+ * Execs and contexts have theirs in their own folders.
  */
 #include "sandbox/model/sandbox_events.h"
 
@@ -85,7 +85,7 @@ static void emit_ended(const struct sandbox *s)
 	event_end(&ev);
 }
 
-/* It can be resumed: this is not its end. */
+/* The sandbox can be resumed, so this is not its end. */
 static void emit_stopped(const struct sandbox *s)
 {
 	struct event ev;

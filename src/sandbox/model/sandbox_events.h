@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What goes into the event log and the counts of a sandbox. */
+/* Event log entries and counts about sandboxes. */
 #include "event/event.h"
 #include "sandbox/model/sandbox.h"
 
 struct json_writer *emit_begin(struct event *ev, const struct sandbox *s, enum event_type type);
 void emit_created(const struct sandbox *s);
-/* A created one that came to nothing. */
+/* A sandbox whose create was logged but failed. */
 void emit_refused(const struct sandbox *s, enum end_cause cause);
 void emit_moved(const struct sandbox *s, enum sandbox_state from);
 void emit_adopted(const struct sandbox *s);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What the folders of src/sandbox know of a sandbox, and nobody else. */
+/* Private to src/sandbox: the members of a sandbox. */
 #include "sandbox/agentlink/link.h"
 #include "sandbox/model/fleet_state.h"
 #include "sandbox/model/phase.h"
@@ -17,7 +17,7 @@ struct warm_up;
 
 #define CHANNEL_BLOCK 65536 /* channel numbers that one write of a sandbox's row reserves */
 
-/* How the fleet counts it. Kept: a persistent one that does not run. */
+/* How the fleet counts it. Kept: a persistent sandbox that does not run. */
 enum fleet_place { PLACE_NONE, PLACE_ALIVE, PLACE_KEPT, PLACE_ENDED };
 
 struct sandbox {
@@ -132,16 +132,16 @@ bool sandbox_is_alive(const struct sandbox *s);       /* not yet stopped or fail
 void sandbox_tell(struct fleet *fleet, sandbox_done_fn fn, void *arg, struct sandbox *s,
                   const struct err *err);
 void sandbox_wait(struct list *waiters, sandbox_done_fn fn, void *arg);
-/* Each is told s, or err if there is one. */
+/* Calls each waiter with s, or with err if there is one. */
 void sandbox_tell_all(struct sandbox *s, struct list *waiters, const struct err *err);
 void sandbox_drop_waiters(struct list *waiters);
 /* Its link if calls can be made on it, else NULL and err. */
 struct link *sandbox_link(struct sandbox *s, struct err *err);
 /* A channel number that was never used in its life. */
 must_check int sandbox_take_channel(struct sandbox *s, uint32_t *ret, struct err *err);
-/* Its one request to the broker at a time: it replaces one under way. */
+/* Sends its request to the broker; it has one at a time, and a new one replaces it. */
 must_check int sandbox_ask(struct sandbox *s, enum msg_op op, broker_client_fn fn, struct err *err);
-/* Why nothing can be asked of one that has ended; fills err. */
-/* Are its files there, to be copied? */
+/* Fills err with why a sandbox that has ended accepts no calls. */
+/* Whether its files are there, to be copied. */
 int sandbox_check_files(const struct sandbox *s, struct err *err);
 int sandbox_has_ended(const struct sandbox *s, struct err *err);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One operation of the agent, as root of the sandbox, and again in each life of a sandbox: nothing
- * is assumed of what is there.
+ * Installing is one operation of the agent, as root of the sandbox. It is repeated each time the
+ * sandbox starts: nothing is assumed about its files.
  */
 #include "sandbox/network/ca_trust.h"
 

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * There is what the policy wants and what is in force, and network_step() goes from the one to the
- * other, a request at a time:
+ * network_step() brings what is in force to what the policy wants, one request at a time:
  *
  *	closed --MSG_DOOR--> sockets --WALL_OPEN--> open --WALL_POLICY--> open
  *	   ^------------MSG_DOOR_CLOSE <--WALL_CLOSE---+
  *
- * A policy that changes while a request is under way is looked at when that has its answer. A wall
- * that dies takes all doors' listeners with it, so that connections inside are refused; its
- * successor gets new ones. What fails is tried again as long as the sandbox runs.
+ * If the policy changes during a request, that is handled after the answer. When the wall dies, the
+ * listeners of all doors vanish with it, so connections inside are refused; the next wall gets new
+ * ones. A failed request is repeated as long as the sandbox runs.
  *
- * Where the policy looks into TLS, or denies anything, the wall's answer has the certificate that
- *programs inside must trust. It is installed beside that, and whoever waits for the policy waits
- *for it too; where it cannot be (the sandbox has broken its own files) the policy is in force all
- *the same.
+ * If the policy looks into TLS, or denies anything, the wall's answer has the certificate that
+ * programs inside must trust. It is then installed, and callers that wait for the policy wait for
+ * that too. If it cannot be installed (the sandbox has broken its own files), the policy is still
+ * in force.
  */
 #include "sandbox/network/network.h"
 
@@ -73,7 +72,7 @@ static bool wants_door(const struct network *n)
 	return wanted(n)->n_rules > 0 || wanted(n)->mode == POLICY_RECORD;
 }
 
-/* As the wall is told it. */
+/* The policy as it is sent to the wall. */
 static int write_policy(const struct policy *policy, struct buf *out)
 {
 	struct json_writer w;
@@ -351,7 +350,7 @@ static void network_step(struct network *n)
 	}
 }
 
-/* Without a wall (in tests of other things) only what needs none can be in force. */
+/* Without a wall (in tests of other things) only a policy that needs none can be in force. */
 static bool has_nothing_to_do(const struct network *n)
 {
 	return !n->is_open && n->applied == 0 && !wants_door(n) && !is_busy(n);
@@ -585,7 +584,7 @@ static void on_bytes(const char *id, uint64_t in_bytes, uint64_t out_bytes, void
 		sandbox_count_network(s, MIN(in_bytes, BYTES_MAX), MIN(out_bytes, BYTES_MAX));
 }
 
-/* All doors' listeners went with the old one. */
+/* The listeners of all doors vanished with the old wall. */
 static void on_attached(void *arg)
 {
 	struct fleet *fleet = arg;

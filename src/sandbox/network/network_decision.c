@@ -11,7 +11,7 @@ static const char *protocol_name(uint32_t protocol)
 	return protocol == PROTOCOL_TLS ? "tls" : protocol == PROTOCOL_HTTP ? "http" : NULL;
 }
 
-/* A name is longer than a text from outside may be, and goes into policies that are suggested. */
+/* A name may be longer than EVENT_TEXT_MAX; it is not cut, since suggested policies use it. */
 static void put_name(struct json_writer *w, const struct wall_decision *d)
 {
 	struct hostname name;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Rows of ports are part of the sandbox's row. A token is an id of 130 random bits; only its hash
- * is kept, and the comparison takes as long for a wrong one as for a right one.
+ * Ports are stored in the sandbox's row. A token is an id of 130 random bits; only its hash is
+ * kept, and it is compared in constant time.
  */
 #include "sandbox/network/port.h"
 

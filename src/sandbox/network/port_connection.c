@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A line is dialled by the broker, in the sandbox's net namespace: 127.0.0.1 first, ::1 where that
- * is refused, since a server may listen on either. The gateway itself can make no socket. What a vm
- * listens on is in no namespace of the host: its agent dials (port_via_agent.h).
+ * The broker dials a line, in the sandbox's net namespace: 127.0.0.1 first, then ::1 if that is
+ * refused, since a server may listen on either. The gateway itself cannot make sockets. A vm's
+ * ports are in no namespace of the host, so its agent dials (port_via_agent.h).
  *
  *	asked (broker) --> connecting (fd is watched) --> open (the fd is the owner's)
  *	asked (agent) --------------------------------------^
  *	any --> cut (told once) --> closed by its owner
  *
- * The timer is for the connect, and then for the end of the token that it came by.
+ * The timer is for the connect, and then for the expiry of its token.
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -38,7 +38,7 @@ struct port_connection {
 	struct loop_timer *timer;
 };
 
-/* Nothing of it is under way any more. */
+/* Ends all pending requests of it. */
 static void settle(struct port_connection *l)
 {
 	broker_client_cancel(l->broker, l->ask);

@@ -3,12 +3,12 @@
  *	dialling --"ready"--> relaying --> (freed)
  *	    +------------------------------^
  *
- * Each side is read only while the other takes what came: `in` is one read of the socket's, `out`
- * at most a window of the agent's. The server's end is a count of its bytes, since that comes by
- * another way than they do: the socket is ended behind the last of them.
+ * Each side is read only while the other accepts bytes: `in` is one read of the socket, `out` at
+ * most a window of the agent's output. The server's end is reported as a count of its bytes, since
+ * it comes on another stream than the bytes do: the socket is ended after the last of them.
  *
- * Whoever had the socket may be gone before the server has everything: so the input is ended, what
- * still comes is thrown away, and the agent told to hang up only when that takes too long.
+ * The socket's owner may be gone before the server has received everything. So the input is ended,
+ * further output is dropped, and the agent is told to hang up only if that takes too long.
  */
 #include "sandbox/network/port_via_agent.h"
 
@@ -56,7 +56,7 @@ static void free_late(struct loop *loop, void *arg)
 	relay_free(arg);
 }
 
-/* The agent does not keep to the protocol: it may be in the middle of a call into here. */
+/* The agent broke the protocol; a call into this object may be on the stack. */
 static void give_up(struct port_via_agent *r)
 {
 	struct err err;

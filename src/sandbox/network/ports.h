@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What the rest of src/sandbox asks of ports. */
+/* The interface of ports for the rest of src/sandbox. */
 #include "sandbox/network/port.h"
 
 /* port.c: part of the sandbox's row. */

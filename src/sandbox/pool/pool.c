@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A spare is a sandbox whose create stands still before its last step: the broker has made it, its
- * agent has answered, its interpreters have started; what is left is to whom it belongs. So taking
- * one costs a row in the store, and whatever ends a create (a dead agent, a broken link) ends a
- * spare the same way. A gateway that dies leaves spares without a row, and the next start deletes
- * what has none.
+ * A spare is a sandbox whose create stops before its last step: the broker has made it, its agent
+ * has answered, its interpreters have started; only an owner is missing. So taking one costs a row
+ * in the store, and whatever ends a create (a dead agent, a broken link) ends a spare in the same
+ * way. If the gateway dies, its spares have no row, and the next start deletes sandboxes without a
+ * row.
  *
  *	filling --> ready --> taken
  *	    +---------+--> ending --> (freed)
  *
- * How many there are is pool_demand.c's business.
+ * pool_demand.c decides how many there are.
  *
- * When: creates that are under way come first too. A fill begins only while its project has none,
- * at most FILLS_MAX at once, and a moment after the claim that made it needed, so that it does not
- * run beside the first call of who has claimed. Fills that fail wait twice as long each time. The
- * broker is told which fills nobody waits for: those that begin while half of the spares are there.
+ * When: running creates come first. A fill starts only while its project has no create under way,
+ * at most FILLS_MAX at once, and a moment after the claim that made it necessary, so that it does
+ * not compete with the first call in the claimed sandbox. Failed fills wait twice as long each
+ * time. The broker is told which fills nobody waits for: those that start while half of the spares
+ * are there.
  *
- * For whom: a claim is owed a fill, and the fill is charged to the claim's project. While several
- * projects claim, none may be owed more than its equal part of the spares that there are and of
- * those that are owed: a burst of one leaves the others theirs, and goes on without spares.
+ * For whom: each claim is owed a fill, and the fill is charged to the claim's project. While
+ * several projects claim, none may be owed more than an equal part of the ready and owed spares. So
+ * a burst of one project leaves the others their part, and continues without spares.
  */
 #include "sandbox/pool/pool.h"
 
@@ -52,7 +53,7 @@ static const struct pool_timing usual = {
 
 DEFINE_FREEP(struct pool, pool_free)
 
-/* Or still to become so. One that ends is neither. */
+/* Ready, or still to become ready; not one that is ending. */
 static bool is_of_use(const struct spare *spare)
 {
 	return spare->s->state == SANDBOX_CREATING;
@@ -73,7 +74,7 @@ static size_t count_filling(const struct pool *p)
 	return count(p, NULL, false) - count(p, NULL, true);
 }
 
-/* The oldest go first: who has waited longest has been wanted least. */
+/* The oldest are ended first. */
 static void end_surplus(struct pool *p)
 {
 	list_for_each (&p->spares, struct spare, spare, link)
@@ -95,7 +96,7 @@ static struct claimer *claimer_of(struct pool *p, struct share *share)
 	return c;
 }
 
-/* May it have one more of those that are ready, beside the others? */
+/* Whether it may have one more of the ready spares. */
 static bool is_within_part(const struct pool *p, const struct claimer *mine, size_t ready)
 {
 	uint64_t now = loop_now_us(p->loop);
@@ -115,8 +116,8 @@ static bool has_creates(const struct pool *p, const struct claimer *c)
 	return (c->share ? c->share->n_creating : p->fleet->n_creating) > 0;
 }
 
-/* Whose turn it is to have a spare made; NULL: nobody's. One for nobody in particular waits until
- * nothing else is to be done. */
+/* The project whose turn it is to have a spare made; NULL for none. A spare for no particular
+ * project is made only when nothing else is to be done. */
 static struct claimer *next_claimer(struct pool *p)
 {
 	bool is_owed = false;
@@ -155,7 +156,7 @@ static int fill(struct pool *p, struct demand *demand, struct share *share, stru
 	return 0;
 }
 
-/* Said once for a row of failures, whoever waits for a spare goes his own way meanwhile. */
+/* Logged once for a series of failures; creates start without a spare meanwhile. */
 static void back_off(struct pool *p, const struct err *err)
 {
 	uint64_t now = loop_now_us(p->loop);
@@ -170,7 +171,7 @@ static void back_off(struct pool *p, const struct err *err)
 	pool_look(p);
 }
 
-/* All that is wanted is there, or being made. */
+/* All wanted spares are there or being made: forgets what is owed. */
 static void forgive(struct pool *p)
 {
 	list_for_each (&p->demands, struct demand, demand, link)
@@ -267,7 +268,7 @@ bool pool_is_short(const struct spare *spare)
 	return demand && count(spare->pool, demand, true) * SHORT_PART < demand->wanted;
 }
 
-/* Notes the claim, and takes the project's spare from it where it would have too many. */
+/* Notes the claim. Returns the spare, or NULL if the project would have more than its part. */
 static struct spare *claim(struct pool *p, struct share *share, const struct demand *demand,
                            struct spare *spare)
 {
@@ -348,7 +349,8 @@ static void on_usage(const struct msg_reply *reply, void *arg)
 	get_ready(spare);
 }
 
-/* What it has used so far is nobody's, and tells what the next will use. */
+/* Measures what it has used so far: nobody is charged for that, and it predicts the next one's
+ * use. */
 static void measure(struct spare *spare)
 {
 	struct msg_request req = {.op = MSG_USAGE};

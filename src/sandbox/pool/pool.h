@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Spares: sandboxes that are ready before they are asked for. To its fleet a spare is nobody: it
- * has no project, name or row, and is not listed, counted or found. A create that it fits takes it
- * and makes it a sandbox like any other; one that finds none goes its own way.
+ * Spares: sandboxes that are ready before they are asked for. A spare has no project, name or row,
+ * and is not listed, counted or found. A create that fits takes one and makes it a sandbox like any
+ * other; if there is none, it makes a new sandbox.
  */
 #include "sandbox/model/sandbox_private.h"
 
@@ -15,7 +15,7 @@ struct pool_timing {
 	uint64_t again_us; /* after a failure; doubled up to 64 times as long */
 };
 
-/* Names an unknown language in err; reads the fleet's config. */
+/* Reads the fleet's config; an unknown language is named in err. */
 must_check int pool_new(struct fleet *fleet, struct pool **ret, struct err *err);
 void pool_free(struct pool *p); /* with its spares, silently; NULL is fine */
 void pool_open(struct pool *p); /* begins to fill: the fleet is ready */
@@ -24,8 +24,8 @@ void pool_close(struct pool *p, loop_fn done, void *arg);
 void pool_look(struct pool *p); /* what it goes by has changed: the count of sandboxes or creates */
 
 /* A ready spare of that engine, template (NULL = host) and size for a project of that share (which
- * may be NULL), or NULL; counts as demand either way. It stays the pool's until it is taken, which
- * is also where it may be ended instead. */
+ * may be NULL), or NULL; counts as demand either way. The pool owns it until pool_take(), and may
+ * end it before. */
 struct sandbox *pool_offer(struct pool *p, struct share *share, uint32_t engine,
                            const struct template *t, const struct guest_limits *limits);
 struct share *pool_share(const struct spare *spare); /* whose claim it is made for */
@@ -34,12 +34,12 @@ void pool_take(struct sandbox *s);             /* it is somebody's */
 struct sandbox *pool_find(struct pool *p, const char *id); /* a spare, or NULL */
 void pool_figures(const struct pool *p, struct pool_figures *ret);
 
-/* Begins a vm that becomes a warm copy (warm_copy.h), unless one is under way or there is no pool.
- */
+/* Starts a vm that becomes a warm copy (warm_copy.h), unless one is under way or there is no
+ * pool. */
 must_check int pool_seed(struct pool *p, uint32_t engine, const struct template *t,
                          const struct guest_limits *limits, struct err *err);
 
-/* The life of a spare, told by sandbox.c, end.c, create.c and interpreter.c. */
+/* Events in the life of a spare, called by sandbox.c, end.c, create.c and interpreter.c. */
 void pool_on_up(struct sandbox *s);
 void pool_on_warm(struct sandbox *s); /* an interpreter of it got ready, or never will */
 void pool_on_failed(struct sandbox *s, const struct err *err);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Each engine, template and size that is asked for has a demand. Were a demand refilled one by one,
- * `owed` would be how far it is behind its claims; the highest of it in the last minute or so is
- * what should have been there, and is the demand's target. The default size has at least pool_min;
- * another size is kept only while it is asked for again and again. All together are bounded by
- * pool_max, by pool_memory as spares were measured to use, and by the room that sandboxes leave:
- * they come first, and a spare in their way is ended.
+ * Each engine, template and size that is asked for has a demand. If spares were refilled one by
+ * one, `owed` would be how far the refills are behind the claims. The highest value of it in the
+ * last minute or so is the number of spares that should have been there, and is the demand's
+ * target. The default size has at least pool_min; another size is kept only while it is asked for
+ * repeatedly. All together are bounded by pool_max, by pool_memory (as spares were measured to
+ * use), and by the room that sandboxes leave: those come first, and a spare in their way is ended.
  *
- * Spares that are vms are copies of one that was booted ahead (warm_copy.c). Where there is none to
- * copy there are no spares; for the default size one is made at once.
+ * Spares of vms are copies of one that was booted ahead (warm_copy.c). Without one to copy there
+ * are no spares; for the default size one is made at once.
  */
 #include "sandbox/pool/pool_demand.h"
 
@@ -36,7 +36,7 @@ static struct demand *demand_new(struct pool *p, uint32_t engine, const char *te
 	return demand;
 }
 
-/* Its spares are of no use any more. */
+/* Ends its spares, which are of no use any more. */
 static void demand_clear(struct pool *p, const struct demand *demand)
 {
 	list_for_each (&p->spares, struct spare, spare, link)
@@ -63,7 +63,7 @@ static bool is_default(const struct pool *p, const struct demand *demand)
 	return demand->link.prev == &p->demands;
 }
 
-/* What creates that name neither template nor engine start from may have changed. */
+/* The default template or engine may have changed. */
 static void set_default(struct pool *p)
 {
 	struct demand *demand = default_of(p);
@@ -90,7 +90,7 @@ static bool can_fill(const struct pool *p, const struct demand *demand)
 	return t || demand->template_id[0] == '\0';
 }
 
-/* Before any bound. */
+/* The wanted number, before any bound. */
 static size_t wish(const struct pool *p, const struct demand *demand)
 {
 	const size_t n = (size_t)((demand->target + ONE - 1) / ONE);
@@ -119,7 +119,7 @@ static void set_wanted(struct pool *p)
 	}
 }
 
-/* The first of them shall find one to copy. */
+/* Makes a copy, so that the first vm has one to start from. */
 static void seed_default(struct pool *p)
 {
 	const struct demand *demand = default_of(p);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* How many spares there are to be, of what (pool_demand.c); and what the pool's two files share. */
+/* How many spares of each kind there should be (pool_demand.c); and what the pool's two files
+ * share. */
 #include "sandbox/pool/pool.h"
 
 #define LANGUAGES_MAX 4
 
-/* What a spare costs, as they lately did. */
+/* The cost of a spare, by recent measurements. */
 struct cost {
 	uint64_t fill_us; /* from ask to ready */
 	uint64_t bytes;
@@ -22,7 +23,7 @@ struct demand {
 	size_t wanted;   /* target, bounded */
 };
 
-/* A project that has lately asked for what a spare would fit. */
+/* A project that has recently made creates that a spare would fit. */
 struct claimer {
 	struct list link;    /* whose turn it is to have one made comes first */
 	struct share *share; /* NULL: there are no shares, and all are one */
@@ -63,7 +64,7 @@ struct pool {
 
 void demands_init(struct pool *p);
 void demands_done(struct pool *p);
-/* Sets what is wanted, by what there is room for now. */
+/* Sets the targets, by the room that there is now. */
 void demands_look(struct pool *p);
 bool demands_fade(struct pool *p); /* a beat: true if there is nothing left to fade */
 

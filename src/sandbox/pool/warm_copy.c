@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A warm copy is a snapshot with memory of a vm that nobody's code ever ran in: booted, its
- * interpreters started, then saved. Sandboxes of its template and size start from it instead of
- * booting. It is a row as every snapshot's, of no project, so no client ever sees, names or starts
- * from one, and none that a client brought can take its place.
+ * A warm copy is a snapshot with memory of a vm in which no user's code ever ran: it was booted,
+ * its interpreters were started, and it was saved. Sandboxes of its template and size start from it
+ * instead of booting. It has a row like every snapshot, but no project, so clients cannot see, name
+ * or start from it, and no client's snapshot can take its place.
  *
- * The first create of a template and size boots, and when it runs a seed (pool.c) is begun beside
- * it, which becomes the copy. One that cannot be started from (QEMU, kernel or cloche are not what
- * they were, or its bytes) is removed, whoever wanted it boots, and the next seed follows. There
- * are COPIES_MAX at most: what was not used for the longest time goes.
+ * The first create of a template and size boots; when it runs, a seed (pool.c) is started, which
+ * becomes the copy. If a copy cannot be used (QEMU, kernel or cloche have changed, or its bytes are
+ * damaged), it is removed, the create boots instead, and a new seed follows. There are at most
+ * COPIES_MAX copies: the least recently used is removed.
  */
 #include "sandbox/pool/warm_copy.h"
 
@@ -33,7 +33,7 @@ static bool is_size(const struct snapshot *sn, const struct guest_limits *l)
 {
 	const struct guest_limits *has = &sn->limits;
 
-	/* What else is limited is told to each machine anew. */
+	/* The other limits are set anew in each machine. */
 	return has->memory_bytes == l->memory_bytes && has->disk_bytes == l->disk_bytes &&
 	       has->inodes == l->inodes &&
 	       (has->cpu_milli + 999) / 1000 == (l->cpu_milli + 999) / 1000;

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* Machines that were booted ahead, saved, and are what vms start from (warm_copy.c). */
+/* Saved machines that were booted ahead, from which vms start (warm_copy.c). */
 #include "sandbox/model/sandbox_private.h"
 
 typedef void (*warm_copy_fn)(void *arg);
 
-/* A vm that is about to be created goes on from a copy, if there is one that fits.
- * has_interpreters: and has those that run in it. */
+/* Makes a new vm start from a copy, if one fits. has_interpreters: it also takes over the
+ * interpreters that run in the copy. */
 void warm_copy_apply(struct sandbox *s, bool has_interpreters);
-/* It could not: true if it is to be created anew, without. */
+/* The start from a copy failed. Returns true if the sandbox is to be created again without one. */
 bool warm_copy_on_failed(struct sandbox *s, const struct err *err);
-/* It runs: if it had to boot, the next one shall not. */
+/* Called when it runs: if it had to boot, makes a copy for the next one. */
 void warm_copy_want(struct sandbox *s);
-/* Begins a copy, unless there is one, or is being made, or the last try is not long ago. */
+/* Starts making a copy, unless there is one, or one is being made, or the last try was recent. */
 void warm_copy_make(struct fleet *fleet, uint32_t engine, const struct template *t,
                     const struct guest_limits *limits);
 bool warm_copy_has(const struct fleet *fleet, const struct digest *image,
                    const struct guest_limits *limits);
 
-/* Makes a copy of a seed; done is told once, whatever came of it. */
+/* Makes a copy of a seed; done is called once, on success or failure. */
 must_check int warm_copy_take(struct sandbox *s, warm_copy_fn done, void *arg, struct err *err);
 void warm_copy_on_seed_failed(struct fleet *fleet, const struct err *err);
 

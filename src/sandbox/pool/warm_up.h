@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What a machine does for the first time takes it long: emulated, its code is translated, and its
- * files are read. So one that nobody waits for yet, a spare or the seed of a warm copy, runs a
- * command that does nothing, and who gets it finds it practised. Whatever comes of that is of no
- * importance: a template may have no shell.
+ * The first command in a machine is slow: its files must be read, and in emulation its code must be
+ * translated. So a machine that nobody waits for yet, a spare or the seed of a warm copy, first
+ * runs a command that does nothing. Its result does not matter: a template may have no shell.
  */
 #include "sandbox/model/sandbox_private.h"
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A copy of a sandbox's memory has its interpreters and execs in it, on the channels of the agent
- * that was copied. What the gateway knew of them goes with the snapshot's row; a copy gets contexts
- * and execs of its own from it, with new ids, and joins them as a gateway that was started anew
- * joins those that it finds. What was printed before belongs to the source: readers of the copy's
- * exec get a gap in its place. A channel that was begun or ended while memory was being saved is
- * forgotten, or lost, by the same rules.
+ * A copy of a sandbox's memory contains its interpreters and execs, on the channels of the copied
+ * agent. What the gateway knew about them is stored in the snapshot's row. A copy gets its own
+ * contexts and execs from it, with new ids, and resumes their channels as a restarted gateway does.
+ * Earlier output belongs to the source: readers of the copy's exec get a gap instead. Channels that
+ * began or ended while memory was being saved are forgotten or lost by the same rules.
  */
 #include "base/log.h"
 #include "sandbox/code/contexts.h"
@@ -76,7 +75,7 @@ void copied_processes_expect(struct sandbox *s, const json_t *carried)
 	const json_int_t to = json_integer_value(json_object_get(carried, "channels_to"));
 
 	s->carried = json_deep_copy(carried ? carried : json_object());
-	/* Whatever the copy's agent has is below; what is begun from here on is above. */
+	/* The copy's agent has only channels below this; new ones are above. */
 	if (to > 0 && to < UINT32_MAX)
 		s->next_channel = s->channels_to = (uint32_t)to;
 }
@@ -144,7 +143,7 @@ static void load_all(struct sandbox *s, const char *name,
 	}
 }
 
-/* Nobody has asked for them yet. */
+/* Rejoins interpreters that nobody has asked for yet. */
 static void rejoin_warm(struct sandbox *s)
 {
 	size_t i;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Who comes from whom. Two kinds of nodes take turns: a snapshot's parent is the sandbox that it is
- * of, a sandbox's the snapshot that it was started from. A sandbox that is forgotten is still a
- * node, as long as a snapshot of it is there, and what that one came from is remembered by the
- * snapshot (origin_id).
+ * The tree of sandboxes and snapshots. Two kinds of nodes alternate: a snapshot's parent is the
+ * sandbox that it was taken of, and a sandbox's parent is the snapshot that it was started from. A
+ * forgotten sandbox is still a node as long as a snapshot of it exists; the snapshot remembers the
+ * sandbox's parent (origin_id).
  *
- * The nodes are collected by going up to the root and then down, a generation a round.
+ * The nodes are collected by going up to the root and then down, one generation per round.
  */
 #include "sandbox/model/find.h"
 #include "sandbox/snapshot/snapshot_private.h"
@@ -42,7 +42,7 @@ static const struct snapshot *find_of(const struct lineage *l, const char *sourc
 	return NULL;
 }
 
-/* "" at the root: there is no node for it, or what it came from is gone. */
+/* "" at the root: there is no node for it, or its parent is gone. */
 static const char *find_parent(const struct lineage *l, const char *id)
 {
 	const struct snapshot *sn = snapshot_find(l->fleet, l->project_id, id), *of;
@@ -137,7 +137,7 @@ void lineage_to_json(const struct fleet *fleet, const char *project_id, const ch
 
 #define STEPS_MAX 1000 /* of generations; no line is longer, and none goes in a circle */
 
-/* The one that a snapshot's source was started from, or NULL. */
+/* The snapshot that a snapshot's source was started from, or NULL. */
 static const struct snapshot *before(const struct fleet *fleet, const struct snapshot *sn)
 {
 	return sn->origin_id[0] ? snapshot_find(fleet, sn->project_id, sn->origin_id) : NULL;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The snapshots there are: names, what they are charged for, when they go. A list is enough: there
- * are hundreds, and a look at them costs less than the rest of a create.
+ * The list of snapshots: their names, charges and expiry. A plain list is enough: there are
+ * hundreds, and searching it costs less than the rest of a create.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -73,7 +73,7 @@ int snapshot_check_free(const struct fleet *fleet, const char *project_id, const
 	static const char inner[] = "abcdefghijklmnopqrstuvwxyz0123456789._-";
 	size_t len = strlen(name);
 
-	/* What looks like an id is one. */
+	/* A name must not look like an id. */
 	if (len < 1 || len > SNAPSHOT_NAME_MAX || strspn(name, inner) != len ||
 	    !strchr(ends, name[0]) || !strchr(ends, name[len - 1]) || id_is_valid(name, "sn"))
 		return err_field(err, "name",

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Snapshots: what a sandbox was at one moment, to start others from or to go back to. One belongs
- * to the project of its source and outlives it.
+ * Snapshots: the state of a sandbox at one moment, to start others from or to go back to. A
+ * snapshot belongs to its source's project and outlives the source.
  *
  *	sandbox ── snapshot_take() ──► snapshot ── sandbox_create() ──► sandbox …
  *	    └────────── sandbox_fork(): both in one call, many times ──────┘
  *
- * The broker has the bytes, the store the rows. One is taken first and recorded then; what the
- * broker has of this store without a row goes at the next start. A row whose bytes are not there or
- * not whole is `damaged`: told, and never started from.
+ * The broker has the bytes, the store the rows. A snapshot is taken first and recorded then; bytes
+ * of this store without a row are removed at the next start. A row whose bytes are missing or
+ * damaged is `damaged`: it is listed, but cannot be started from.
  *
- * Bytes that several have are charged once: of the snapshots of one source each is charged for what
- * the source had written since the one before.
+ * Shared bytes are charged once: each snapshot of a source is charged for what the source has
+ * written since the one before.
  */
 #include "base/json/json.h"
 #include "sandbox/model/sandbox.h"
@@ -33,17 +33,17 @@ struct snapshot_wish {           /* borrowed for the call */
 	bool is_automatic;       /* of a fork: goes with the last sandbox that started from it */
 	bool is_last;            /* of a pause: it is held still behind it (struct snapshot_spec) */
 };
-/* sn and err: exactly one is NULL. From the loop. */
+/* Called from the loop. Exactly one of sn and err is NULL. */
 typedef void (*snapshot_done_fn)(struct snapshot *sn, const struct err *err, void *arg);
 must_check int snapshot_take(struct sandbox *s, const struct snapshot_wish *wish,
                              snapshot_done_fn done, void *arg, struct err *err);
 
 struct snapshot *snapshot_find(const struct fleet *fleet, const char *project_id,
                                const char *id_or_name); /* borrowed or NULL */
-/* Can a new one have that name? */
+/* Checks that a new one can have that name. */
 must_check int snapshot_check_free(const struct fleet *fleet, const char *project_id,
                                    const char *name, struct err *err);
-/* Those that were started from it have their own copy. */
+/* Sandboxes that were started from it have their own copies and go on. */
 must_check int snapshot_remove(struct snapshot *sn, struct err *err);
 struct snapshot_patch {
 	const char *name; /* NULL = keep; "" = none */
@@ -67,26 +67,27 @@ uint64_t snapshot_bytes(const struct snapshot *sn); /* of its files */
 bool snapshot_is_usable(const struct snapshot *sn); /* its bytes are there, whole */
 bool snapshot_has_memory(const struct snapshot *sn);
 uint32_t snapshot_engine(const struct snapshot *sn); /* its number */
-/* What a bundle of its files says of it: {format, template, image, disk_mib}; the caller's. */
+/* The description in a bundle of its files: {format, template, image, disk_mib}; the caller owns
+ * it. */
 json_t *snapshot_describe_bundle(const struct snapshot *sn);
 const char *snapshot_name(const struct snapshot *sn); /* "" = none */
 void snapshot_to_json(const struct snapshot *sn, struct json_writer *w, const char *name);
-/* image_seal() of its files; it may go meanwhile. */
+/* image_seal() of its files; the snapshot may be removed meanwhile. */
 must_check int snapshot_seal(struct snapshot *sn, const struct image_spec *spec,
                              image_sealed_fn done, void *arg, struct image_seal **ret,
                              struct err *err);
 
 /*
- * A sandbox or snapshot as a value that stays what it is while somebody looks at it: a snapshot
- * that is removed meanwhile goes with the last hold, and of a sandbox one is taken that goes with
- * the hold. fn is called once, from the loop, unless snapshot_release() came first.
+ * Holds a sandbox or snapshot as a value that does not change while it is read. A snapshot that is
+ * removed meanwhile is really deleted after the last hold; of a sandbox, a snapshot is taken that
+ * is removed with the hold. fn is called once, from the loop, unless snapshot_release() came first.
  */
 struct snapshot_hold;
 typedef void (*snapshot_held_fn)(const struct err *err, void *arg);
 must_check int snapshot_hold(struct fleet *fleet, const char *project_id, const char *id_or_name,
                              snapshot_held_fn fn, void *arg, struct snapshot_hold **ret,
                              struct err *err);
-/* Is there such a value? Nothing is done about it. */
+/* Checks that there is such a value; does nothing else. */
 must_check int snapshot_hold_check(struct fleet *fleet, const char *project_id,
                                    const char *id_or_name, struct err *err);
 void snapshot_release(struct snapshot_hold *h); /* NULL is fine */
@@ -96,18 +97,19 @@ const struct digest *snapshot_hold_image(const struct snapshot_hold *h);
 uint32_t snapshot_hold_engine(const struct snapshot_hold *h);                   /* its number */
 const struct guest_limits *snapshot_hold_limits(const struct snapshot_hold *h); /* its source's */
 
-/* The latest snapshot that a sandbox or snapshot and another sandbox both come from: of the other
- * one, or one that it was started from, too. NULL: there is none any more. */
+/* The latest common ancestor of a sandbox or snapshot and another sandbox: a snapshot of that one,
+ * or one that it was started from. NULL if there is none any more. */
 const char *lineage_common(struct fleet *fleet, const char *project_id, const char *id_or_name,
                            const struct sandbox *other);
-/* All that a sandbox or snapshot comes from and all that came from that: {root_id, nodes} of
- * {kind, id, name, state, parent_id, created_us, bytes}; parents come before their children. */
+/* The whole tree of a sandbox or snapshot: {root_id, nodes} of {kind, id, name, state, parent_id,
+ * created_us, bytes}; parents come before their children. */
 void lineage_to_json(const struct fleet *fleet, const char *project_id, const char *id,
                      struct json_writer *w);
 
 /*
- * n sandboxes that go on from what this one is now. Each is told by its number, with a sandbox or
- * why there is none; then end is called, with the snapshot that they were started from.
+ * Makes n sandboxes that go on from the current state of this one. Each is reported by its number,
+ * with a sandbox or an error; then on_end() is called, with the snapshot that they were started
+ * from.
  */
 #define FORK_MAX 100
 struct fork_spec {
@@ -120,12 +122,12 @@ struct fork_spec {
 };
 struct fork_ops {
 	void (*on_one)(uint32_t i, struct sandbox *s, const struct err *err, void *arg);
-	/* err: there was no snapshot, so none of them. */
+	/* err: the snapshot failed, so there are no forks. */
 	void (*on_end)(struct snapshot *sn, const struct err *err, void *arg);
 };
 must_check int sandbox_fork(struct sandbox *s, const struct fork_spec *spec,
                             const struct fork_ops *ops, void *arg, struct err *err);
-/* Its files become those of the snapshot, which is named by its id or name; its processes end and
- * it starts anew under its own. */
+/* Replaces its files by those of the snapshot, given by id or name. Its processes end, and it
+ * starts again under its own id. */
 must_check int sandbox_roll_back(struct sandbox *s, const char *snapshot, sandbox_done_fn done,
                                  void *arg, struct err *err);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One snapshot of a sandbox can be taken at a time: who comes meanwhile waits in line.
+ * Only one snapshot of a sandbox can be taken at a time; further requests wait in line.
  *
- * Holds are in memory only: a gateway that dies lets go of all. What it had taken of a sandbox is
- * automatic and nobody's then, and what was removed while it was held has no row; a start clears
- * both away.
+ * Holds are in memory only: they end with the gateway. A snapshot that it took for a hold is
+ * automatic and unused then, and a snapshot that was removed while it was held has no row; the next
+ * start removes both.
  *
- * What is held is read by others in a sandbox of the same engine: a vm's files are a disk, which no
- * kernel of the host's is to interpret.
+ * A held snapshot is read in a sandbox of the same engine: a vm's files are in a disk image, which
+ * the host's kernel must not interpret.
  */
 #include "base/log.h"
 #include "sandbox/model/find.h"
@@ -127,7 +127,7 @@ static struct snapshot_hold *first_waiting(const struct fleet *fleet, const char
 	return NULL;
 }
 
-/* The first in line, and whoever comes behind one that cannot be served. */
+/* Serves the first in line, or the next one if it cannot be served. */
 static void take_next(struct fleet *fleet, const char *source_id)
 {
 	struct snapshot_hold *h;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What the files of snapshots know of one, and nobody else. */
+/* Private to the files of snapshots: the members of a snapshot. */
 #include "sandbox/snapshot/snapshots.h"
 #include "store/tables/snapshots.h"
 
@@ -37,12 +37,12 @@ void snapshot_free(struct snapshot *sn);
 must_check int snapshot_save(const struct snapshot *sn, struct err *err);
 must_check int snapshot_load(struct fleet *fleet, const struct snapshot_row *row,
                              struct snapshot **ret);
-/* Charges each of the source's for what it has that the ones before have not. is_asked: what the
- * last one brings has to be admitted first. */
+/* Charges each snapshot of the source for what the ones before do not have. is_asked: the quota
+ * must first admit what the last one adds. */
 must_check int snapshot_charge(struct fleet *fleet, const char *source_id, bool is_asked,
                                struct err *err);
 void snapshot_discard(struct fleet *fleet, const char *id); /* at the broker */
-/* Is it held? Then it is discarded with the last hold. */
+/* Whether it is held. Then it is discarded with the last hold. */
 bool snapshot_hold_outlives(struct fleet *fleet, const char *id);
 void snapshot_forget(struct snapshot *sn); /* one that came to nothing: out of all sums */
 void snapshot_look_at_expiry(struct fleet *fleet);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A snapshot as a row of the store and as JSON for clients. The row holds the values of its
- * source's environment, as the sandbox's row does; clients are told their names only.
+ * source's environment, as the sandbox's row does; clients see only the names.
  */
 #include "base/json/row_fields.h"
 #include "base/log.h"

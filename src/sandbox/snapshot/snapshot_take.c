@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Taking a snapshot: the broker makes it, then its row is written and synced, then its caller is
- * told. What cannot be recorded or would pass a quota is removed again at the broker.
+ * Taking a snapshot: the broker makes it, its row is written and synced, then the caller is told.
+ * If it cannot be recorded or would exceed a quota, the broker removes it again.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -60,7 +60,7 @@ static int record(struct snapshot *sn, struct err *err)
 	return r;
 }
 
-/* The oldest go; those that somebody has named, or works with, stay. */
+/* Removes the oldest; those that have a name or are in use stay. */
 static void keep_last(struct fleet *fleet, const char *source_id, uint64_t keep)
 {
 	uint64_t n = 0;
@@ -138,7 +138,7 @@ static int check_count(const struct sandbox *s, struct err *err)
 	return err_hint(err, "remove some, or let keep_last or expires_in_ms do it");
 }
 
-/* The one before, of the same source; else what the source came from. */
+/* The previous snapshot of the same source, else the one that the source was started from. */
 static void set_parent(struct snapshot *sn, const struct sandbox *s)
 {
 	memcpy(sn->origin_id, s->snapshot_id, sizeof(sn->origin_id));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What the rest of src/sandbox asks of snapshots. */
+/* The interface of snapshots for the rest of src/sandbox. */
 #include "sandbox/model/sandbox_private.h"
 #include "sandbox/snapshot/snapshot.h"
 
@@ -14,9 +14,9 @@ void snapshots_settle(struct fleet *fleet);                                 /* t
 void snapshots_tick(struct fleet *fleet); /* charges their disk up to now */
 bool snapshot_is_known(const struct fleet *fleet, const char *id);
 size_t snapshot_count_image(const struct fleet *fleet, const struct digest *image);
-/* An automatic one that nobody uses goes; id NULL: all of them. */
+/* Removes an automatic snapshot that is not used; id NULL: all of them. */
 void snapshot_drop_unused(struct fleet *fleet, const char *id);
-/* What a create from it has. */
+/* Finds the snapshot of a create, and applies its settings. */
 must_check int snapshot_resolve(const struct fleet *fleet, const char *project_id,
                                 const struct sandbox_spec *spec, struct snapshot **ret,
                                 struct err *err);
@@ -25,7 +25,7 @@ must_check int snapshot_check_disk(const struct snapshot *sn, uint64_t disk_byte
 void snapshot_apply(const struct snapshot *sn, bool with_memory, struct sandbox *s);
 bool snapshot_is_warm_copy(const struct snapshot *sn); /* (pool/warm_copy.c), and no client's */
 
-/* copied_processes.c: what goes on in a copy of a sandbox's memory */
+/* copied_processes.c: the processes that go on in a copy of a sandbox's memory */
 json_t *copied_processes_describe(const struct sandbox *s); /* the caller's */
 json_t *copied_processes_describe_warm(
 	const struct sandbox *s); /* of a seed: the interpreters in it */

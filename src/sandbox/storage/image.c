@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The broker's list is read once, at the start; from then on what is sealed and removed here is all
- * that changes. Removals are looked at every now and then until the last is done: a sandbox on an
- * image may take its time to end, and the broker has the last word on who uses what.
+ * The broker's list is read once, at the start; after that only seals and removals made here change
+ * it. Pending removals are tried now and then until all are done: a sandbox on an image may need
+ * long to end, and only the broker knows for certain who uses what.
  *
- * Between the question to remove one and its answer, nobody may come to rely on it: a seal that
- * ends in the same image then fails, and can be tried again.
+ * While the broker is asked to remove an image, nobody may start to use it: a seal that results in
+ * the same image then fails, and can be tried again.
  */
 #include "sandbox/storage/image.h"
 
@@ -181,7 +181,7 @@ void image_settle(struct fleet *fleet, bool (*needs)(const struct digest *image,
 	guest_kernel_tell(fleet);
 }
 
-/* The image is there, or is it just going? */
+/* Reports the sealed image, unless it is being removed right now. */
 static void tell_sealed(struct image_seal *seal, const struct msg_reply *reply)
 {
 	const struct digest *digest = &reply->seal.image;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Images, as the gateway knows them: digests at the broker. One is there because a template has it
- * (template.h) or because a build wants it again; whoever stops wanting it says so, and it goes
- * when the last sandbox on it has. All on the loop's thread.
+ * Images, as the gateway knows them: digests at the broker. An image exists because a template has
+ * it (template.h) or a build may use it again. When that ends, image_release() is called, and the
+ * image is removed after the last sandbox on it. All of this is on the loop's thread.
  */
 #include "base/digest.h"
 #include "sandbox/model/sandbox.h"
@@ -15,21 +15,23 @@ struct image_spec {
 	bool is_small;      /* takes its time and becomes smaller */
 	uint64_t epoch_s;   /* no file in it is younger; 0 = than now */
 	uint64_t bytes_max; /* 0 = the most there may be */
-	/* Told a few times a second what is made so far; arg as of done. Or NULL. */
+	/* Called a few times a second with the bytes made so far; arg is that of done. May be
+	 * NULL. */
 	void (*progress)(uint64_t bytes, void *arg);
 };
 /* Called once: image and bytes, or err and no image. */
 typedef void (*image_sealed_fn)(const struct digest *image, uint64_t bytes, const struct err *err,
                                 void *arg);
-/* {epoch_s, small}: how it was sealed, for a manifest. The same files sealed so are the same image
- * again. */
+/* {epoch_s, small}: how it was sealed, for a manifest. The same files sealed in this way give the
+ * same image. */
 json_t *image_sealed_json(uint64_t epoch_s, bool is_small);
 /*
- * Makes an image of the sandbox's files, running, paused or kept; it may end meanwhile. done comes
- * from the loop, never from inside this call. The image then is the caller's to give to a template
- * or to release. *ret is good until done.
+ * Makes an image of the files of a running, paused or kept sandbox, which may end meanwhile. done
+ * is called from the loop, never from inside this call. The caller then gives the image to a
+ * template or releases it. *ret is valid until done.
  *
- * Of a jail's: those of a vm are on a disk, and come another way (build/transfer/vm_template.h).
+ * Only for jails: a vm's files are in a disk image, and are read in another way
+ * (build/transfer/vm_template.h).
  */
 must_check int image_seal(struct sandbox *s, const struct image_spec *spec, image_sealed_fn done,
                           void *arg, struct image_seal **ret, struct err *err);
@@ -39,9 +41,10 @@ uint64_t image_seal_bytes(const struct image_seal *s); /* made so far */
 bool image_has(const struct fleet *fleet, const struct digest *image, uint64_t *ret_bytes);
 /* Sandboxes that run on it or keep files over it. */
 size_t image_count_users(const struct fleet *fleet, const struct digest *image);
-/* Nobody wants it for anything but a template that may have it, or sandboxes that use it. */
+/* The caller no longer needs it; it stays only for a template that has it or sandboxes that use
+ * it. */
 void image_release(struct fleet *fleet, const struct digest *image);
-/* Once, when the fleet is ready: removes the images of this store that neither a template nor
- * needs() claims. */
+/* Called once, when the fleet is ready: removes the images of this store that neither a template
+ * nor needs() claims. */
 void image_settle(struct fleet *fleet, bool (*needs)(const struct digest *image, void *arg),
                   void *arg);

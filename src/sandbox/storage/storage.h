@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What the rest of src/sandbox asks of images, templates and volumes. */
+/* The interface of images, templates and volumes for the rest of src/sandbox. */
 #include "sandbox/model/sandbox_private.h"
 #include "sandbox/storage/image.h"
 
@@ -9,9 +9,9 @@ void image_open_all(struct fleet *fleet);
 void image_close_all(struct fleet *fleet);
 void image_add(struct fleet *fleet, const struct image_info *info); /* the broker has it */
 size_t image_count_stored(const struct fleet *fleet, const struct digest *image); /* snapshots */
-/* Refuses an engine of whose files none can be made. */
+/* Refuses an engine whose files cannot be made into an image. */
 must_check int image_refuse_unreadable(uint32_t engine, struct err *err);
-/* id: the sandbox whose files they are or were. snapshot: where they were saved, or NULL. */
+/* id: the sandbox whose files they are or were. snapshot: the one that has them, or NULL. */
 must_check int image_ask_for_seal(struct fleet *fleet, const char id[ID_SIZE], const char *snapshot,
                                   const struct digest *base, const struct image_spec *spec,
                                   image_sealed_fn done, void *arg, struct image_seal **ret,
@@ -35,7 +35,8 @@ json_t *volume_mounts_describe(const struct sandbox *s); /* as a create has them
 void volume_mounts_to_row(const struct sandbox *s, struct json_writer *w);
 must_check int volume_mounts_from_row(const json_t *rows, struct sandbox *s);
 void volume_mounts_to_json(const struct sandbox *s, struct json_writer *w);
-/* What a create asks for; then, and whenever it starts again: is each there, and free for it? */
+/* Reads what a create asks for; and checks, then and at each start, that each volume exists and is
+ * free. */
 must_check int volume_mounts_read(const struct fleet *fleet, const char *project_id,
                                   const json_t *wishes, uint32_t engine,
                                   struct guest_volume ret[VOLUMES_MAX], struct err *err);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A list is enough: there are tens of templates, and one look at them costs less than the rest of a
- * create. What they hold of a project's quota of disk is the size of their images; shared ones are
- * the operator's own.
+ * A list is enough: there are tens of templates, and searching them costs less than the rest of a
+ * create. Their images count against the project's disk quota; shared ones belong to the operator.
  */
 #include "sandbox/storage/template.h"
 
@@ -33,8 +32,8 @@ struct template
 	json_t *manifest;
 };
 
-/* Runtimes and templates as other services name them, and which of ours have what is expected of
- * them, the best first. What has such a name itself comes first. */
+/* Names of runtimes and templates at other services, and our templates that fit, the best first. A
+ * template that really has such a name comes first. */
 static const struct {
 	const char *alias, *name;
 } aliases[] = {
@@ -185,7 +184,8 @@ int template_check_name(const char *name, struct err *err)
 	return 0;
 }
 
-/* By its name, which no client can give, and not by a manifest, which may come from one. */
+/* Known by its name, which no client can give, and not by its manifest, which a client may have
+ * made. */
 bool template_is_set(const struct template *t)
 {
 	return strchr(t->name, '+') != NULL;
@@ -250,7 +250,7 @@ static void emit(const struct template *t, enum event_type type)
 	event_end(&ev);
 }
 
-/* One whose name means another now, or that is removed. */
+/* Drops a template that was replaced or removed. */
 static void drop(struct template *t)
 {
 	struct fleet *fleet = t->fleet;

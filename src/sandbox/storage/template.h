@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Templates: names for images, each with a manifest that says what is in it and how to use it.
- * A project has its own; shared ones are everybody's to start from and the operator's to change.
+ * Templates: names for images, each with a manifest that says what is in it and how to use it. A
+ * project has its own; everybody can start from shared ones, but only the operator can change them.
  * `host` is always there: this machine's own programs, without an image.
  *
  * A name is looked up among the project's own, then the shared ones, then the aliases: names that
- * other sandboxes' clients know.
+ * clients of other services know.
  */
 #include "base/digest.h"
 #include "base/json/json.h"
@@ -27,25 +27,25 @@ struct template_spec {          /* borrowed for the call */
 	bool is_set;       /* of packages (build/set.h): its name is none that a client can give */
 };
 must_check int template_check_name(const char *name, struct err *err);
-/* Could one of that name be made? So that nobody waits for nothing. */
+/* Checks that one of that name can be made, before work is done for it. */
 must_check int template_check_free(const struct fleet *fleet, const struct template_spec *spec,
                                    struct err *err);
-/* Names the image: on disk when it is answered. */
+/* Gives the image a name; the reply is held until that is on disk. */
 must_check int template_publish(struct fleet *fleet, const struct template_spec *spec,
                                 struct template **ret, struct err *err);
-/* By id or name. NULL: there is none; `host` is none either. */
+/* By id or name. NULL if there is none; also for `host`. */
 struct template *template_find(const struct fleet *fleet, const char *project_id,
                                const char *id_or_name);
-/* By id alone, whoever's it is; or NULL. */
-/* One of that name which still has that image. */
+/* By id alone, of any project; or NULL. */
+/* The template of that name, if it still has that image. */
 struct template *template_find_image(const struct fleet *fleet, const char *name,
                                      const struct digest *image);
 struct template *template_find_id(const struct fleet *fleet, const char *id);
-/* What a create without a template starts from, of a project that has none of that name itself;
- * NULL: host. */
+/* The template of a create that names none, unless the project has one of that name itself; NULL:
+ * host. */
 struct template *template_default(const struct fleet *fleet);
-/* What a create means: *ret NULL is `host`. name NULL: the daemon's default, or `host` while there
- * is no such template. */
+/* Finds the template of a create: *ret NULL is `host`. name NULL: the daemon's default, or `host`
+ * if that does not exist. */
 must_check int template_resolve(const struct fleet *fleet, const char *project_id, const char *name,
                                 struct template **ret, struct err *err);
 /* Refused while a sandbox runs on its image or keeps files over it, unless another template has
@@ -68,7 +68,7 @@ bool template_is_shared(const struct template *t);
 const struct digest *template_image(const struct template *t);
 uint64_t template_created_us(const struct template *t);
 const json_t *template_manifest(const struct template *t); /* borrowed; an object */
-/* The images are known: tells of each template whose image is gone or has another size. */
+/* Called when the images are known: logs each template whose image is gone or has another size. */
 void templates_settle(const struct fleet *fleet);
 bool template_has_image(const struct fleet *fleet, const struct digest *image);
 void template_to_json(const struct template *t, struct json_writer *w, const char *name);

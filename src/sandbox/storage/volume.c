@@ -84,7 +84,7 @@ static bool is_owners(const struct volume *v, const struct sandbox *s)
 	return strcmp(s->project_id, v->project_id) == 0;
 }
 
-/* One that looks into it for a moment is no user of it, but must not lose it. */
+/* A sandbox that only looks into it for a moment is not a user, but must not lose it. */
 static const struct sandbox *find_user(const struct volume *v, bool is_any)
 {
 	const struct sandbox *reader = NULL;

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Volumes: files of a project that outlive every sandbox, and that a sandbox has at a path of its
- * own for as long as it runs.
+ * Volumes: files of a project that outlive every sandbox. A sandbox has them at a path of its
+ * choice while it runs.
  *
  *	volume ── sandbox_create(volumes) ──► sandbox A  /data
  *	       └─ … ────────────────────────► sandbox B  /data, read-only
  *
- * The broker has the bytes, the store the rows. One is made first and recorded then; a row goes
- * before its bytes do; what the broker has of this store without a row goes at the next start. A
- * volume is charged for its whole size, as a sandbox is for its disk, for as long as it is there.
- * What is in it is nobody's to snapshot: a snapshot of a sandbox, a fork and a pause leave it
- * alone.
+ * The broker has the bytes, the store the rows. A volume is made first and recorded then; on
+ * removal the row goes before the bytes; bytes of this store without a row are removed at the next
+ * start. A volume is charged for its whole size as long as it exists, as a sandbox is for its disk.
+ * Its files are never part of a snapshot, a fork or a pause.
  */
 #include "base/json/json.h"
 #include "sandbox/model/sandbox.h"
@@ -30,7 +29,7 @@ struct volume_wish {         /* borrowed for the call */
 	bool has_one_writer; /* of those that run at a time only one may have it to write */
 	const json_t *notes; /* as of a sandbox; NULL = nothing */
 };
-/* v and err: exactly one is NULL. From the loop. */
+/* Called from the loop. Exactly one of v and err is NULL. */
 typedef void (*volume_done_fn)(struct volume *v, const struct err *err, void *arg);
 must_check int volume_create(struct fleet *fleet, const char *project_id,
                              const struct volume_wish *wish, volume_done_fn done, void *arg,
@@ -41,7 +40,8 @@ must_check int volume_remove(struct volume *v, struct err *err);
 
 struct volume *volume_find(const struct fleet *fleet, const char *project_id,
                            const char *id_or_name); /* borrowed or NULL */
-/* By what a caller shows instead of a key: one of any project, if it says yes. */
+/* By a token that a caller shows instead of a key: a volume of any project, if says_yes() is
+ * true. */
 struct volume *volume_find_shown(const struct fleet *fleet, const char *id,
                                  bool (*says_yes)(const struct volume *v, const void *arg),
                                  const void *arg);
@@ -61,7 +61,7 @@ struct volume_facts { /* borrowed */
 	const struct sandbox *user; /* one that runs and has it, a writer before others; or NULL */
 };
 void volume_facts(const struct volume *v, struct volume_facts *ret);
-/* Those that a sandbox has, by name; "" of one that is gone. */
+/* The volumes of a sandbox, by name; "" for one that is gone. */
 void sandbox_each_volume(const struct sandbox *s,
                          void (*fn)(const char *name, const char *path, bool is_read_only,
                                     void *arg),

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Every sandbox that runs is read once a period; which of them are due is looked at several times a
- * period, so that the broker is asked for a few at a time and never for a thousand at once.
- * Readings of one look are written together, and synced once a period.
+ * Every running sandbox is read once per period. Several times per period the daemon looks which of
+ * them are due, so that the broker is asked for a few at a time and never for a thousand at once.
+ * Readings of one look are written together, and synced once per period.
  *
- * The end of a run needs the counters of when its processes were dead: the broker's reply to the
- * delete has them. A sandbox that is found dead at the start had its end without us; then the
- * broker is asked for what it kept (broker/finals.h), and time is charged up to the last reading
- * only.
+ * The end of a run needs the counters after its processes died: the broker's reply to the delete
+ * has them. If a sandbox is found dead at the start, the broker is asked for the counters that it
+ * kept (broker/finals.h), and time is charged only up to the last reading.
  *
- * Budgets are looked at as often. Whoever's does not cover the time until the next look has its
- * sandboxes ended, with the figures as the message.
+ * Budgets are checked as often. If a budget does not cover the time until the next look, its
+ * sandboxes are ended, with the figures as the message.
  *
- * Execs are written with the turn in which they began, since an exec is a promise that is written
- * too. Calls of code touch no disk, so those of the last moments before a kill are not counted.
+ * Execs are written in the turn in which they began, together with their rows. Calls of code are
+ * written later; until then the crash counters have them (model/crash_counters.h).
  */
 #include "sandbox/usage/account.h"
 
@@ -51,7 +50,7 @@ static struct quota_held held_by(const struct guest_limits *limits)
 				   }};
 }
 
-/* One that does not run holds the room of its files, if those are kept. */
+/* A sandbox that does not run holds only the disk of its files, if they are kept. */
 static struct quota_held held_at_rest(const struct sandbox *s)
 {
 	struct quota_held held = {0};
@@ -72,7 +71,7 @@ int account_admit(struct fleet *fleet, const char *project_id, const char *key_i
 	return quota_admit(fleet->config.quota, &owner, ret, /* is_create= */ true, err);
 }
 
-/* Gives back what it holds beyond this. */
+/* Gives back everything that it holds beyond keeps. */
 static void give_back(struct sandbox *s, const struct quota_held *keeps)
 {
 	const struct quota_owner owner = owner_of(s);
@@ -263,7 +262,7 @@ void account_close(struct fleet *fleet)
 	loop_timer_free(take_ptr(fleet->look));
 }
 
-/* The steady clock when the wall clock showed this; never later than now. */
+/* The steady time of this wall clock time; never later than now. */
 static uint64_t steady_at(uint64_t wall_us)
 {
 	uint64_t wall_now = clock_wall_us(), now = clock_steady_us();
@@ -289,13 +288,13 @@ static void start(struct sandbox *s, uint64_t since_us)
 		meter_resume(s->account->meter, s->limits.memory_bytes); /* if it was held */
 	else
 		s->account->meter = meter_start(meters_of(s), &spec);
-	/* Those that are adopted together take turns. */
+	/* Spreads the readings of sandboxes that were adopted together. */
 	look_us = s->fleet->config.usage_period_ms * 1000 / LOOKS_A_PERIOD;
 	s->account->read_next_us = loop_now_us(s->fleet->config.loop) +
 	                           look_us * (++s->fleet->n_meters % LOOKS_A_PERIOD + 1);
 }
 
-/* Calls that an earlier gateway had not written to the meter's row when it died. */
+/* Counts calls that an earlier gateway had not written to the meter's row when it died. */
 static void count_noted_calls(struct sandbox *s)
 {
 	uint64_t n =
@@ -308,7 +307,8 @@ static void count_noted_calls(struct sandbox *s)
 	(void)!meters_write(meters_of(s), /* is_synced= */ false, NULL);
 }
 
-/* One whose meter was never written ran for less than a look: it is begun again from its creation.
+/* If the meter was never written, the sandbox ran for less than a look: it starts again from its
+ * creation.
  */
 void account_adopt(struct sandbox *s)
 {
@@ -389,7 +389,7 @@ static void end_meter(struct sandbox *s)
 	                   &s->account->calls_counter); /* all are in the meter's row */
 }
 
-/* Its snapshot has a meter of its own; a layer that is kept beside it goes on being charged. */
+/* Its snapshot has its own meter; a layer that is kept as well is still charged. */
 static void hold_meter(struct sandbox *s)
 {
 	struct guest_usage last = s->account->last_usage;
@@ -422,7 +422,7 @@ void account_on_move(struct sandbox *s, enum sandbox_state next)
 		(void)!meters_write(meters_of(s), /* is_synced= */ false, NULL);
 		break;
 	case SANDBOX_STOPPING:
-		/* One that was kept has been charged for its files. */
+		/* A kept sandbox has been charged for its files. */
 		s->account->charge_until_us =
 			s->link || !sandbox_is_alive(s) ? clock_steady_us() : NOTHING_MORE;
 		break;
@@ -465,7 +465,8 @@ void account_on_limits(struct sandbox *s)
 		meter_set_memory_limit(s->account->meter, s->limits.memory_bytes);
 }
 
-/* At once: the exec is about to begin, and what is acknowledged is charged whoever dies. */
+/* Written at once: the exec is about to begin, and an acknowledged exec must be charged even if the
+ * gateway dies. */
 void account_on_exec(struct sandbox *s)
 {
 	if (!s->account->meter)
@@ -474,7 +475,7 @@ void account_on_exec(struct sandbox *s)
 	(void)!meters_write(meters_of(s), /* is_synced= */ false, NULL);
 }
 
-/* The next write of the meter comes later; until then the crash counter has it, whoever dies. */
+/* The meter is written later; until then the crash counter has it, even if the gateway dies. */
 void account_on_call(struct sandbox *s)
 {
 	if (!s->account->meter)

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A sandbox's account: what it holds of its owners' quotas (tenant/quota.h), from its admission to
- * its end, and its meter (tenant/meter.h), from the moment it runs for somebody until its last
- * counter is in. The state machine calls account_on_move(), and nothing else needs to remember the
- * end.
+ * A sandbox's account: what it holds of its owners' quotas (tenant/quota.h), from admission to its
+ * end, and its meter (tenant/meter.h), from the moment it runs for an owner until its last counter
+ * was read. The state machine calls account_on_move(), so no other code has to remember the end.
  */
 #include "sandbox/model/sandbox_private.h"
 
@@ -27,12 +26,12 @@ struct account {
 
 void account_open(struct fleet *fleet); /* before anything is adopted */
 void account_close(struct fleet *fleet);
-/* Takes what a new one will hold from its owners' quotas, before there is one. As its `held` it is
- * given back when it ends or is freed. key_id may be NULL. */
+/* Takes what a new sandbox will hold from its owners' quotas, before it exists. It becomes the
+ * sandbox's `held`, which is given back when it ends or is freed. key_id may be NULL. */
 must_check int account_admit(struct fleet *fleet, const char *project_id, const char *key_id,
                              const struct guest_limits *limits, struct quota_held *ret,
                              struct err *err);
-/* The same for limits that it is to get; account_on_limits() follows, whatever came of it. */
+/* The same for new limits; account_on_limits() must follow, also after a failure. */
 must_check int account_admit_limits(struct sandbox *s, const struct guest_limits *limits,
                                     struct err *err);
 must_check int account_admit_resume(struct sandbox *s, struct err *err);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A sandbox's figures on demand. Of one that runs a fresh reading is taken, which is also its
- * meter's; of one that does not, what is written. That stays for its own time (usage_kept_ms),
- * longer than the sandbox's record: a bill can be looked into when its sandbox is forgotten.
+ * A sandbox's figures on demand. For a running sandbox a fresh reading is taken, which its meter
+ * uses too; for any other, the stored figures are used. Those are kept longer than the sandbox's
+ * row (usage_kept_ms), so that a bill can be checked after its sandbox is forgotten.
  */
 #include "base/clock.h"
 #include "sandbox/model/registry.h"
@@ -32,7 +32,7 @@ static int add_day(const struct usage_row *row, void *arg)
 	return 0;
 }
 
-/* One that was closed may still wait to be written. */
+/* The figures of a closed meter may still wait to be written. */
 static int read_written(struct fleet *fleet, const char *project_id, const char *id,
                         struct sum *ret, struct err *err)
 {

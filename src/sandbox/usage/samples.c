@@ -29,7 +29,7 @@ void samples_add(struct samples **samples, const struct sandbox_sample *sample, 
 
 	if (!s)
 		s = *samples = xnew0(struct samples);
-	/* A clock that was put back makes no gap. */
+	/* If the clock was set back, the new sample is still taken. */
 	if (s->n > 0 && sample->at_us >= samples_at(s, s->n - 1)->at_us &&
 	    sample->at_us - samples_at(s, s->n - 1)->at_us < gap_us)
 		return;
