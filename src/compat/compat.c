@@ -8,7 +8,8 @@
 
 static const struct face *const faces[] = {&e2b_face, &vercel_face};
 
-/* All rows in one table, as the server looks through one. Rows do not change once it is made. */
+/* Joins all rows into one table, since the server takes only one. The table does not change once it
+ * is made. */
 const struct http_route *compat_routes(size_t *ret_n)
 {
 	static struct http_route all[API_ROUTES_MAX];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * E2B's wire: what its SDKs say to a control plane, to `envd` in a sandbox (port 49983) and to the
- * code interpreter in one (49999). Here all three are this daemon. docs/compat.md tells what is
+ * E2B's API: what its SDKs send to a control plane, to `envd` in a sandbox (port 49983) and to the
+ * code interpreter in one (49999). Here the daemon is all three. docs/compat.md says what is
  * covered and what differs.
  *
  *	/sandboxes, /v2/…, /templates, /snapshots    control plane: a key, JSON, {code, message}
@@ -12,21 +12,21 @@
  *	/volumes, /volumecontent/ID/…                volumes, by a key; what is in one, by its token
  *	/templatefiles/TOKEN                         files for a build, by a token for that once
  *
- * A sandbox's id is ours without its kind: it has to be a label of a host name.
+ * A sandbox's id is ours without its kind, because it must be a label of a host name.
  */
 #include "compat/compat.h"
 
 #define E2B_ENVD_PORT 49983
 #define E2B_CODE_PORT 49999
 
-/* error.c: the three ways to say that something failed, chosen by the path. */
+/* error.c: the three forms of errors, chosen by the path. */
 bool e2b_owns(const struct http_req *req);
 void e2b_fail(struct http_req *req, const struct err *err);
 bool e2b_is_unknown_user(const struct err *err);
 /* A Connect code for ours: "not_found". */
 const char *e2b_rpc_code(enum err_code code);
 
-/* Whether the path is envd's or the interpreter's: then a sandbox's token lets in, and no key. */
+/* Whether the path is envd's or the interpreter's: those need a sandbox's token, not a key. */
 bool e2b_is_inside(const struct http_req *req);
 
 /* create.c, list.c, sandboxes.c */

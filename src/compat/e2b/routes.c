@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * E2B's routes as a table, like src/api/routes.c. Rows without a scope are envd's and the
- * interpreter's: what lets into those is a sandbox's own token, which is looked at by whoever finds
- * the sandbox (envd.h).
+ * interpreter's: those need a sandbox's own token, which is checked when the sandbox is looked up
+ * (envd.h).
  */
 #include "compat/e2b/envd/envd.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Settings of a sandbox from the bodies of create, fork and update. Pure, and fuzzed as a whole. */
+/* Reads a sandbox's settings from the bodies of create, fork and update. No I/O; fuzzed. */
 #include "api/frame/body.h"
 
 #include "compat/vercel/policy.h"
@@ -244,7 +244,7 @@ static int read_mount(const char *path, const json_t *mount, json_t *ret, struct
 	return 0;
 }
 
-/* Whether they are there is looked at when a session starts. */
+/* Whether the drives exist is checked when a session starts. */
 static int read_mounts(const json_t *mounts, json_t **ret, struct err *err)
 {
 	auto_json json_t *read = json_object();
@@ -263,7 +263,7 @@ static int read_mounts(const json_t *mounts, json_t **ret, struct err *err)
 	return 0;
 }
 
-/* Of update null means "none", and of the others nothing. */
+/* In an update null removes the value; in the others it counts as absent. */
 static void replace_or_clear(char **to, const json_t *body, const char *field, const char *text)
 {
 	if (json_is_null(json_object_get(body, field))) {

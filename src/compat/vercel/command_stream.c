@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A command's output: {"command": …} first and last where a command was asked for, and between
- * them, or alone for logs, {"stream": "stdout", "data": …}.
+ * A command's output as a stream of {"stream": "stdout", "data": …}. If the command was requested
+ * too, {"command": …} comes first and last; for logs it does not.
  *
- * Their client decodes each stretch of bytes that the network brings by itself, so a character that
- * is cut between two of them is lost to it: what is sent is ASCII, with the rest escaped. Bytes
- * that are no text become U+FFFD. A session that ends while its output is read is a record of its
- * own.
+ * Vercel's client decodes each chunk from the network by itself, so it would lose a character that
+ * is cut in two. So the output is ASCII, with the rest escaped. Bytes that are not text become
+ * U+FFFD. If the session ends while its output is read, that is a separate record.
  */
 #include "api/execs/exec_reader.h"
 #include "api/frame/find.h"
@@ -50,7 +49,7 @@ static size_t read_char(const unsigned char *p, uint32_t *ret)
 	return len;
 }
 
-/* JSON has letters beyond ASCII in strings only, where they may be escaped. */
+/* JSON has characters beyond ASCII only in strings, where they may be escaped. */
 static int to_ascii(const char *json, size_t len, struct buf *out)
 {
 	const unsigned char *p = (const unsigned char *)json, *end = p + len;

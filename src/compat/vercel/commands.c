@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Commands are execs. A command that cannot be run is a 400, so nothing is answered before it is
+ * Commands are execs. A command that cannot be run gets a 400, so the answer waits until it is
  * known whether it runs.
  */
 #include "api/frame/body.h"
@@ -32,7 +32,7 @@ static void command_body_done(struct command_body *body)
 	free(body->cwd);
 }
 
-/* Relative to where sessions work. */
+/* Makes a path absolute, relative to the sessions' directory. */
 static char *absolute(const char *path)
 {
 	return path[0] == '/' ? xstrdup(path) : xasprintf(VERCEL_HOME "/%s", path);
@@ -82,7 +82,7 @@ static int read_command(const json_t *body, const struct vercel_sandbox *box,
 	return 0;
 }
 
-/* One that is told once it runs, or once it is over. */
+/* A reply that is sent once the command runs, or once it is over. */
 struct answer {
 	struct http_req *req;
 	struct exec *e; /* NULL: removed */
@@ -132,7 +132,7 @@ static void answer(struct answer *a)
 		return;
 	}
 	if (a->awaits_end && !exec_is_over(a->e)) {
-		/* Their client gives up on a head that is late, but waits for a body. */
+		/* Vercel's client gives up if the head is late, but waits for a body. */
 		if (!a->is_begun)
 			http_stream_start(a->req, 200, "application/json", -1);
 		a->is_begun = true;
@@ -175,7 +175,7 @@ void command_refuse(struct http_req *req, const struct err *err)
 {
 	int status = err_code_status(err->code);
 
-	/* The session ended first: their client resumes the sandbox, and asks again. */
+	/* The session ended first: Vercel's client resumes the sandbox and asks again. */
 	if (err->code == ERR_GONE) {
 		vercel_fail(req, err);
 		return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* A command's output as their NDJSON. */
+/* A command's output as Vercel's NDJSON. */
 #include "sandbox/exec/exec.h"
 
 struct http_req;

@@ -151,8 +151,8 @@ void put_vercel_sandbox(struct json_writer *w, const char *name, const struct ve
 }
 
 /*
- * The subdomain is what their client makes a URL of; shims find port and sandbox in it. The url is
- * where it really is.
+ * Vercel's client makes a URL of the subdomain; shims find port and sandbox in it. The url is the
+ * real address.
  */
 void put_routes(struct json_writer *w, const char *name, const struct vercel_sandbox *box)
 {

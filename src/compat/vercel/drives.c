@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Drives are the daemon's volumes, with one writer each. Their names are the key's project's:
- * Vercel's own project divides them no further, and is told as it was when one was made.
+ * Drives are the daemon's volumes, with one writer each. Their names are unique in the key's
+ * project. Vercel's own project does not divide them; it is only shown as it was when the drive was
+ * made.
  */
 #include "api/frame/find.h"
 #include "api/frame/late_reply.h"
@@ -27,7 +28,8 @@ static const char *note_of(const struct volume_facts *f, const char *name, const
 	return text ? text : otherwise;
 }
 
-/* The session that has it: its native sandbox is ours, and the name of theirs one of its tags. */
+/* The session that uses it: its native sandbox is ours, and has the name of Vercel's sandbox as a
+ * tag. */
 static void put_user(struct json_writer *w, const struct sandbox *s)
 {
 	struct sandbox_facts facts;

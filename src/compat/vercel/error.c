@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Errors as their client reads them: {"error": {"code", "message"}}. It tries a call again after
- * 429 and 5xx, and resumes a sandbox after 410; so what is of no use to try again is a 400, and 410
- * is said of sandboxes and nothing else.
+ * Errors in the form of Vercel's client: {"error": {"code", "message"}}. The client repeats a call
+ * after 429 and 5xx, and resumes a sandbox after 410. So an error that a repetition cannot help is
+ * a 400, and 410 is used only for sandboxes.
  */
 #include "compat/vercel/wire.h"
 

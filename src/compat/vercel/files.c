@@ -12,7 +12,7 @@
 #define ENTRIES_MAX 1000000
 #define PATH_BYTES  4096
 
-/* An empty object is all that their client is told of a change. */
+/* Vercel's client gets an empty object as the reply to a change. */
 static void reply_empty(const struct err *err, void *arg)
 {
 	struct file_job *job = arg;
@@ -22,7 +22,7 @@ static void reply_empty(const struct err *err, void *arg)
 		http_reply(job->req, 200, "application/json", "{}", 2);
 		return;
 	}
-	/* A 404 would be the session's. */
+	/* A 404 would mean that the session is missing. */
 	if (err->code == ERR_FILE_NOT_FOUND)
 		vercel_refuse(job->req, 400, "bad_request", err->message);
 	else
@@ -62,7 +62,7 @@ int vercel_write_files(struct http_req *req, struct err *err)
 	return r;
 }
 
-/* The path of a body; relative to its cwd, or to where sessions work. */
+/* The path in a body; relative to its cwd, or to the sessions' directory. */
 static int read_path(const json_t *body, char ret[PATH_BYTES], struct err *err)
 {
 	const char *path = "", *cwd = VERCEL_HOME;

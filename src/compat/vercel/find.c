@@ -33,7 +33,7 @@ struct vercel_sandbox *vercel_sandbox_find(struct vercel *v, const char *project
 	return NULL;
 }
 
-/* What a digest is of only their registry knows. */
+/* Only Vercel's registry knows the image of a digest. */
 static bool name_image(const char *image, char ret[TEMPLATE_NAME_MAX + 1])
 {
 	const char *slash = strrchr(image, '/');

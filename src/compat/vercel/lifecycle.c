@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A sandbox's life: sessions begin and end, one at a time.
+ * The life of a sandbox: its sessions begin and end, one at a time.
  *
  *	start: native sandbox from the settings and the current snapshot --> set up --> running
  *	stop:  snapshot (of what runs, or of what a persistent sandbox has kept) --> recorded -->
  *	       native sandbox deleted --> whoever waits for a start is served
  *
- * A session may also end by itself, at its deadline or by its programs; the native sandbox of a
- * persistent one then has kept its files, and the same steps are taken from there. Callers queue:
- * any number that want it to run wait for one start, and a start that comes while it is stopping
- * waits for that.
+ * A session may also end by itself, at its deadline or by its programs. The native sandbox of a
+ * persistent one has then kept its files, and the same steps follow. Callers queue: all that want
+ * it to run wait for one start, and a start that comes while it is stopping waits for the stop.
  *
- * Crash-only: a snapshot is recorded before the native sandbox is deleted. After a start of the
- * daemon a session that is not over is looked at again (vercel_sandbox_resume_watch()), and a
- * native sandbox that no session knows is deleted.
+ * Crash safety: a snapshot is recorded before the native sandbox is deleted. When the daemon
+ * starts, a session that is not over is watched again (vercel_sandbox_resume_watch()), and a native
+ * sandbox without a session is deleted.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -94,7 +93,7 @@ enum vercel_sandbox_phase vercel_sandbox_phase(const struct vercel_sandbox *box)
 {
 	const struct vercel_session *s = vercel_sandbox_session(box);
 
-	/* Its end is under way, and on_ended() is about to hear of it. */
+	/* It is ending, and on_ended() is about to be called. */
 	return box->phase == VERCEL_SANDBOX_RUNNING && s && !vercel_session_sandbox(s)
 	               ? VERCEL_SANDBOX_STOPPING
 	               : box->phase;
@@ -125,7 +124,7 @@ struct vercel_session *session_call_end(struct session_call *c)
 
 static void serve_starts(struct vercel_sandbox *box);
 
-/* Nobody is left waiting for it. */
+/* Called when nobody waits for it any more. */
 static void leave(struct vercel_sandbox *box)
 {
 	struct err err;
@@ -167,7 +166,8 @@ static void on_freed(struct sandbox *native, const struct err *err, void *arg)
 		close_books(s, NULL, s->is_aborted);
 }
 
-/* All of the session that is to be kept is recorded. Its drives are free when its end is told. */
+/* Everything to be kept of the session is recorded. Its drives are free when its end is
+ * reported. */
 static void finish(struct vercel_session *s, bool is_aborted)
 {
 	struct vercel_sandbox *box = s->sandbox;
@@ -213,7 +213,7 @@ static void find_one(const struct snapshot *sn, void *arg)
 	*(const struct snapshot **)arg = sn;
 }
 
-/* What a gateway took that died before it could write it down. */
+/* A snapshot that a gateway took before it died, without recording it. */
 static const struct snapshot *find_taken(const struct vercel_session *s)
 {
 	const struct snapshot_filter filter = {

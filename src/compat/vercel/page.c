@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A cursor is the id of the last item of the page before: it stays good while others come and go.
+/* A cursor is the id of the last item of the page before, so it stays valid while others come and
+ * go.
  */
 #include "compat/vercel/wire.h"
 
@@ -29,7 +30,7 @@ static int by_key(const void *a, const void *b)
 	int order =
 		x->text ? strcmp(x->text, y->text) : (x->at_ms > y->at_ms) - (x->at_ms < y->at_ms);
 
-	/* What was made in one millisecond keeps its order. */
+	/* Items of the same millisecond keep their order. */
 	return order ? order : (x->place > y->place) - (x->place < y->place);
 }
 

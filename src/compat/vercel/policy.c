@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Both ways are made from the form that was asked for, so nothing has to be read back out of a
- * native policy. Order: denied ranges first, since they beat every allow; then the rules of each
- * domain in their order, each followed by what lets the rest of that domain through; then allowed
- * ranges. A domain without rules is TLS by name; its plain HTTP is not let through, which Vercel
- * does not either.
+ * The native policy and the reply are both made from the requested form, so a native policy is
+ * never converted back. Order: denied ranges first, since they override every allow; then the rules
+ * of each domain in their order, followed by a rule that allows the rest of that domain; then
+ * allowed ranges. A domain without rules allows TLS by name, but not plain HTTP, as with Vercel.
  */
 #include "compat/vercel/policy.h"
 
@@ -332,7 +331,7 @@ static void put_forward(const char *domain, const json_t *rule, struct json_writ
 	json_close_object(w);
 }
 
-/* Those of one kind, of all domains. */
+/* Writes the rules of one kind, for all domains. */
 static void put_rules(const json_t *allow, const char *kind, const char *name,
                       void (*put)(const char *domain, const json_t *rule, struct json_writer *w),
                       struct json_writer *w)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sandboxes: made, found, resumed, listed, forked. What takes the broker's time is answered later.
+/* Creates, finds, resumes, lists and forks sandboxes. Requests that need the broker are answered
+ * later.
  */
 #include "api/frame/find.h"
 #include "api/frame/late_reply.h"
@@ -50,7 +51,8 @@ static int start_vercel_sandbox(struct http_req *req, struct vercel_sandbox *box
 	bool starts;
 	int r;
 
-	/* on_running() may come before vercel_sandbox_start() returns, of one that runs. */
+	/* on_running() may be called before vercel_sandbox_start() returns, if the sandbox runs
+	 * already. */
 	r = vercel_sandbox_start(box, on_running, w, &starts, err);
 	if (r < 0)
 		return late_reply_drop(w, r);
@@ -67,7 +69,7 @@ static void make_name(char *name, size_t size)
 	(void)snprintf(name, size, "sandbox-%.16s", id + 2);
 }
 
-/* Where a project has too many, the oldest that cannot run any more is forgotten. */
+/* If a project has too many, the oldest one that cannot run any more is forgotten. */
 static int make_room(struct vercel *v, const char *project_id, struct err *err)
 {
 	struct vercel_sandbox *oldest = NULL;
@@ -127,7 +129,7 @@ static int make_vercel_sandbox(struct http_req *req, const char *space, const ch
 	return r;
 }
 
-/* Of a name that their service knows and this host may have under another, or not at all. */
+/* Checks the name of an image, which this host may have under another name or not at all. */
 static int check_image(const struct http_req *req, const struct vercel_sandbox_config *c,
                        struct err *err)
 {

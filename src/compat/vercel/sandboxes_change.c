@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Settings that are changed, and sandboxes that go. A change is for the next session; only ports
- * change at once. (Their client follows up with calls of its own where it wants more than that.)
+ * Changes settings and deletes sandboxes. A change applies to the next session; only ports change
+ * at once. (Vercel's client makes further calls if it wants more than that.)
  */
 #include "api/frame/find.h"
 #include "api/frame/late_reply.h"
@@ -95,7 +95,7 @@ static bool is_used(const struct vercel *v, const struct vercel_snapshot *snapsh
 	return false;
 }
 
-/* Those that no other sandbox goes on from. */
+/* Deletes snapshots from which no other sandbox goes on. */
 static void delete_orphans(struct vercel_sandbox *box)
 {
 	struct err err;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How a session comes to be: a native sandbox is asked for with the settings, from the current
- * snapshot or, the first time, from a template, and then set up. It is recorded as the session of
- * its vercel_sandbox when it is ready, not before; a daemon that dies in between finds the native
- * sandbox by the note in it, and deletes it.
+ * Creates a session: a native sandbox is made with the settings, from the current snapshot or, the
+ * first time, from a template, and is then set up. It is recorded as the session of its
+ * vercel_sandbox only when it is ready. If the daemon dies before that, the next one finds the
+ * native sandbox by its note and deletes it.
  */
 #include "compat/vercel/policy.h"
 #include "compat/vercel/vercel_sandbox.h"
@@ -57,7 +57,7 @@ const char *vercel_sandbox_user(const struct vercel_sandbox *box)
 	return user && user[0] ? user : USER_DEFAULT;
 }
 
-/* A sandbox that is being made knows no session yet; what is made for it is found by its id. */
+/* A sandbox that is being created has no session yet, so this is found by the sandbox's id. */
 struct session_creation {
 	struct vercel *vercel;
 	char box_id[ID_SIZE], source[ID_SIZE];
@@ -114,7 +114,7 @@ static json_t *make_env(const struct vercel_sandbox *box)
 	return env;
 }
 
-/* As much of what was asked for as this host has. */
+/* The requested limits, as far as this host allows. */
 static struct guest_limits make_limits(const struct vercel_sandbox *box)
 {
 	const struct guest_limits *most = &fleet_config(box->vercel->api->fleet)->max_limits;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Programs that were written for Vercel's sandboxes work in /vercel/sandbox, and have their own in
- * /vercel/bin. Any template becomes such a place by a few directories, made once; from then on they
- * are part of the sandbox's files. What a create was filled with was put into the user's home,
- * since nothing else was the user's to write to by then, and moves to where it is expected.
+ * Programs for Vercel's sandboxes work in /vercel/sandbox, and have their own programs in
+ * /vercel/bin. So a few directories are made once in any template; from then on they are part of
+ * the sandbox's files. The source of a create was put into the user's home, the only place that the
+ * user could write to, and is moved to where it is expected.
  */
 #include "compat/vercel/vercel_sandbox.h"
 #include "sandbox/fileops/file_call.h"
@@ -47,7 +47,7 @@ static void on_record(const struct record *r, void *arg)
 	(void)arg;
 }
 
-/* The next one that is to be done; false: there is none. */
+/* The next step; false if there is none. */
 static bool next_step(struct session_setup *f, struct start *ret)
 {
 	bool fills_home = f->target && strcmp(f->target, VERCEL_HOME) == 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sessions: told, stopped, snapshotted, given more time or another policy. */
+/* Shows, stops and snapshots sessions, and gives them more time or another policy. */
 #include "api/frame/body.h"
 #include "api/frame/find.h"
 #include "api/frame/late_reply.h"
@@ -207,7 +207,7 @@ static void on_policy(struct sandbox *native, const struct err *err, void *arg)
 		http_reply_err(req, &failure);
 }
 
-/* It is the sandbox's from now on, and so that of later sessions. */
+/* Keeps the policy as the sandbox's own, so that later sessions have it too. */
 static void keep_policy(struct vercel_sandbox *box, json_t *theirs)
 {
 	json_decref(box->config.policy);

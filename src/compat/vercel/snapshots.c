@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Snapshots of sandboxes: listed, told, deleted, and who comes from whom. */
+/* Lists, shows and deletes snapshots of sandboxes, and shows their tree. */
 #include "api/frame/find.h"
 #include "api/frame/reply.h"
 
@@ -101,7 +101,7 @@ static struct vercel_snapshot *parent_of(const struct vercel *v,
 	               : NULL;
 }
 
-/* The oldest that came from it. */
+/* The oldest snapshot that came from it. */
 static struct vercel_snapshot *child_of(const struct vercel *v, const struct vercel_snapshot *of)
 {
 	list_for_each (&v->snapshots, struct vercel_snapshot, snapshot, link)
@@ -111,7 +111,7 @@ static struct vercel_snapshot *child_of(const struct vercel *v, const struct ver
 	return NULL;
 }
 
-/* One step of the way: the snapshot, and those that came from the same one. */
+/* One node of the path: the snapshot and its siblings. */
 static void put_node(struct json_writer *w, const char *name, const struct vercel *v,
                      const struct vercel_snapshot *node)
 {

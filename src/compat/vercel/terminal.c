@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Terminals of a session: a WebSocket whose client says in its first message what is to be run in a
- * PTY, and how large that is. Then binary messages are stdin one way and output the other; text
+ * Terminals of a session: a WebSocket. The client's first message says what to run in a PTY, and
+ * the size of the terminal. Then binary messages are stdin one way and output the other; text
  * messages are JSON: {"type": "start" | "resize"} in, {"type": "exit", "code"} out.
  *
- * A client of the wire cannot set headers, so it shows a token of its session in the query. It is
- * good for terminals of that session and nothing else, as long as the session runs and the key that
- * asked for it is good; so the request is taken out of the usual way (divert) before anybody looks
- * for a key in its query.
+ * A browser client cannot set headers, so it shows a token of its session in the query. The token
+ * is valid only for terminals of that session, as long as the session runs and the key that asked
+ * for it is valid. So the request is diverted before the usual check of keys.
  */
 #include "api/execs/exec_reader.h"
 #include "api/frame/body.h"
@@ -44,7 +43,7 @@ struct terminal {
 	bool has_begun, is_over;
 };
 
-/* None is of the key that has made the sandbox: each that asks is given one. */
+/* There is no first token of the sandbox's creator: each key that asks gets one. */
 static struct key_tokens tokens_of(const struct vercel_session *s)
 {
 	return (struct key_tokens){
@@ -103,7 +102,7 @@ static void send_exit(struct terminal *t)
 		end(t, CLOSE_NORMAL, "exit");
 }
 
-/* Why nothing runs, where the user sees it. */
+/* Shows in the terminal why nothing runs. */
 static void send_failure(struct terminal *t, const char *message)
 {
 	static const char exit[] = "{\"type\":\"exit\",\"code\":127}";
@@ -299,7 +298,7 @@ static void on_drain(struct http_ws *ws, void *arg)
 		pump_output(t);
 }
 
-/* A terminal that is closed hangs up on what runs in it. */
+/* Closing the terminal kills what runs in it. */
 static void on_close(struct http_ws *ws, void *arg)
 {
 	struct terminal *t = arg;

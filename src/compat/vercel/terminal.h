@@ -2,5 +2,5 @@
 #pragma once
 #include "http/server.h"
 
-/* Part of the face's divert. */
+/* Part of divert() of struct face. */
 int terminal_divert(struct http_req *req, struct err *err);

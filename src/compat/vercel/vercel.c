@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The face as a table. Paths are those of https://vercel.com behind /vercel, so that all a client
- * needs is another address (sdk/typescript has a shim that gives it one).
+ * Vercel's API as a table of routes. Paths are those of https://vercel.com below /vercel, so a
+ * client needs only another address (sdk/typescript has a shim for that).
  */
 #include "compat/compat.h"
 
@@ -24,7 +24,7 @@ static const struct http_route routes[] = {
 	{HTTP_POST,   BASE,                       vercel_create_sandbox, HTTP_BODY_JSON, SCOPE_WRITE},
 	{HTTP_GET,    BASE,                       vercel_list_sandboxes, HTTP_BODY_NONE, SCOPE_READ},
 
-	/* Words of a path come before names. */
+	/* Fixed words of a path come before names. */
 	{HTTP_GET,    BASE "/sessions",           vercel_list_sessions, HTTP_BODY_NONE, SCOPE_READ},
 	{HTTP_GET,    SESSION,                    vercel_get_session,   HTTP_BODY_NONE, SCOPE_READ},
 	{HTTP_POST,   SESSION "/cmd",             vercel_run_command,   HTTP_BODY_JSON, SCOPE_WRITE, COMMAND_BODY_MAX},

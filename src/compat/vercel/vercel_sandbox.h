@@ -7,11 +7,11 @@
  *
  *	stopped --> starting --> running --> stopping, snapshotting --> stopped
  *
- * A session that ends leaves a snapshot, of a persistent one always, of another if it was asked
- * for; the next one starts from that. So a session's id is the sandbox's, its commands are execs,
- * its files the sandbox's, and nothing of a session outlives it but the snapshot. Sandboxes,
- * their sessions and snapshots (a deleted one is still told of) are rows of the store; what is true
- *now is looked up among the sandboxes and snapshots of the daemon, which can be changed by others.
+ * A session that ends leaves a snapshot: always if persistent, else if it was asked for. The next
+ * session starts from that. So a session's id is our sandbox's, its commands are execs, its files
+ * are the sandbox's, and only the snapshot outlives it. Sandboxes, their sessions and snapshots
+ * (also deleted ones) are rows of the store. The current state is looked up among the sandboxes and
+ * snapshots of the daemon, since other clients may change those.
  */
 #include "api/api.h"
 #include "base/list.h"
@@ -85,7 +85,7 @@ struct vercel_sandbox {
 	char taken_id[ID_SIZE];     /* what came of it, or "" */
 };
 
-/* A snapshot, also one that is gone. */
+/* A snapshot, also a deleted one. */
 struct vercel_snapshot {
 	struct list link; /* in the order of creation */
 	char id[ID_SIZE], project_id[ID_SIZE], session_id[ID_SIZE], parent_id[ID_SIZE];
@@ -124,7 +124,7 @@ void vercel_session_free(struct vercel_session *s);
 must_check int vercel_snapshots_load(struct vercel *v, struct err *err);
 struct vercel_snapshot *vercel_snapshot_find(const struct vercel *v, const char *project_id,
                                              const char *id);
-/* One that was just taken of the session. */
+/* Adds a snapshot that was just taken of the session. */
 struct vercel_snapshot *vercel_snapshot_add(struct vercel_session *s, const struct snapshot *sn,
                                             uint64_t expires_in_ms, bool is_manual);
 void vercel_snapshot_use(struct vercel *v,
@@ -135,14 +135,14 @@ void vercel_snapshot_look(struct vercel *v,
                           struct vercel_snapshot *snapshot); /* whether it is still there */
 void vercel_snapshots_evict(struct vercel_sandbox *box);     /* what its settings do not keep */
 void vercel_snapshot_free(struct vercel_snapshot *snapshot);
-/* "snap_…" on their wire, "sn_…" on ours; ret is "" for what is neither. */
+/* "snap_…" in Vercel's API, "sn_…" in ours; ret is "" for anything else. */
 void vercel_snapshot_id_in(const char *theirs, char ret[ID_SIZE]);
 void vercel_snapshot_id_out(const char *ours, char ret[ID_SIZE]);
 
 /* lifecycle.c */
-/* b and err: exactly one is NULL. From the loop. */
+/* Called from the loop. Exactly one of box and err is NULL. */
 typedef void (*vercel_sandbox_fn)(struct vercel_sandbox *box, const struct err *err, void *arg);
-/* Makes it run, if it does not; *ret_starts: it is this call that does so. */
+/* Makes it run, if it does not; *ret_starts: this call has started it. */
 must_check int vercel_sandbox_start(struct vercel_sandbox *box, vercel_sandbox_fn done, void *arg,
                                     bool *ret_starts, struct err *err);
 struct vercel_sandbox_stop {
@@ -163,12 +163,12 @@ void vercel_sandbox_resume_watch(struct vercel *v); /* after a start of the daem
 void vercel_sandbox_forget_waits(struct vercel_sandbox *box);
 
 void vercel_sandbox_move(struct vercel_sandbox *box, enum vercel_sandbox_phase phase);
-/* A call that outlives the session that it is for: by id, which may mean nothing by then. */
+/* A call that may outlive its session: it holds the id, which may be unknown by then. */
 struct session_call;
 struct session_call *session_call_new(const struct vercel_session *s);
 struct vercel_session *session_call_end(
 	struct session_call *c); /* the session, or NULL; frees the call */
-/* What comes of vercel_session_create(), later. */
+/* The result of vercel_session_create(). */
 void vercel_session_created(struct vercel_session *s, struct sandbox *native);
 void vercel_session_failed(struct vercel_sandbox *box, const struct err *err);
 
@@ -178,14 +178,15 @@ must_check int vercel_session_create(struct vercel_sandbox *box, struct err *err
 const char *vercel_sandbox_user(
 	const struct vercel_sandbox *box); /* whose the programs of its sessions are */
 
-/* session_setup.c: what Vercel's programs expect to find in a new sandbox. done gets err or NULL.
- */
+/* session_setup.c: what Vercel's programs expect to find in a new sandbox. done gets err or
+ * NULL. */
 #define VERCEL_HOME "/vercel/sandbox"
 #define VERCEL_SOURCE                                                                              \
 	".vercel-source" /* below the user's home: where a create's source was put                 \
 	                  */
 typedef void (*session_setup_fn)(const struct err *err, void *arg);
-/* repository: NULL: there is no source; "": the source is all of VERCEL_HOME; else its name there.
+/* repository: NULL: there is no source; "": the source becomes VERCEL_HOME itself; else its name
+ * there.
  */
 void session_setup(struct sandbox *s, const char *owner, const char *repository,
                    session_setup_fn done, void *arg);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Snapshots of sandboxes. The snapshot itself is the daemon's; here is what their wire tells
- * besides, and that one which is gone has been there.
+ * Snapshots of sandboxes. The snapshot itself is the daemon's; this file has what Vercel's API
+ * shows in addition, and remembers deleted snapshots.
  */
 #include "base/json/row_fields.h"
 #include "base/log.h"
@@ -152,7 +152,7 @@ void vercel_snapshot_look(struct vercel *v, struct vercel_snapshot *snapshot)
 	note(v, snapshot);
 }
 
-/* Its time begins anew. */
+/* Restarts its time to live. */
 void vercel_snapshot_use(struct vercel *v, struct vercel_snapshot *snapshot)
 {
 	struct snapshot *sn = snapshot_find(v->api->fleet, snapshot->project_id, snapshot->id);
@@ -191,7 +191,7 @@ static void let_expire(struct vercel *v, struct vercel_snapshot *snapshot, uint6
 	note(v, snapshot);
 }
 
-/* Those that are deleted and so many back that nobody asks for them. */
+/* Forgets the oldest deleted snapshots. */
 static void forget_old(struct vercel_sandbox *box)
 {
 	size_t n_own = 0, n_all = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What the handlers of Vercel's wire share: objects as their clients take them (an absent field is
- * left out, never null; times are milliseconds since 1970), finding, and errors.
+ * Shared by the handlers of Vercel's API: objects in the form of its clients (an absent field is
+ * left out, never null; times are milliseconds since 1970), look-ups, and errors.
  */
 #include "compat/vercel/vercel_sandbox.h"
 
@@ -14,11 +14,12 @@ void put_session(struct json_writer *w, const char *name, const struct vercel_se
 void put_routes(struct json_writer *w, const char *name, const struct vercel_sandbox *box);
 void put_vercel_snapshot(struct json_writer *w, const char *name,
                          const struct vercel_snapshot *snapshot);
-/* is_first: of a stream: as it was when it began, whatever has become of it. */
+/* is_first: for the first record of a stream: as it was when it began, whatever its state is
+ * now. */
 void put_command(struct json_writer *w, const char *name, const struct exec *e,
                  const char *session_id, bool is_first);
 
-/* find.c: each answers itself where its reason has a word of its own, and returns 1 then. */
+/* find.c: each returns 1 if it has already sent an error with a code of its own. */
 struct vercel *vercel_of(const struct http_req *req);
 struct vercel_sandbox *vercel_sandbox_find(struct vercel *v, const char *project_id,
                                            const char *space, const char *name);
@@ -31,8 +32,8 @@ must_check int find_running(struct http_req *req, struct vercel_session **ret,
 must_check int find_command(struct http_req *req, struct vercel_session **ret_session,
                             struct exec **ret, struct err *err);
 const char *space_of(const struct http_req *req); /* Vercel's project, or "" */
-/* The template that an image is here: "vcr.vercel.com/team/project/app:v1" is app-v1, and app alone
- * its latest; NULL: none. */
+/* Our template for an image: "vcr.vercel.com/team/project/app:v1" is app-v1, and "app" alone is its
+ * latest; NULL: none. */
 const struct template *find_image(const struct fleet *fleet, const char *project_id,
                                   const char *image);
 /* What a sandbox of that image or runtime (NULL: not said) starts from; *ret is NULL for the host's
@@ -45,7 +46,7 @@ void vercel_refuse(struct http_req *req, int status, const char *code, const cha
 void vercel_fail(struct http_req *req, const struct err *err);
 
 /* body.c */
-/* As json_read(), but what is not in the table is left alone: their clients send more than that. */
+/* As json_read(), but unknown fields are ignored: Vercel's clients send more than these. */
 must_check int body_read(const json_t *object, const char *prefix, const struct json_field *fields,
                          size_t n, struct err *err);
 enum body_kind { BODY_CREATE, BODY_FORK, BODY_UPDATE };
@@ -56,7 +57,7 @@ struct vercel_sandbox_body {
 	bool has_ports, has_snapshot;
 };
 void vercel_sandbox_body_done(struct vercel_sandbox_body *body);
-/* Reads settings into *config, which has those that are not given. */
+/* Reads settings into *config, which keeps its values for those that are not given. */
 must_check int body_read_vercel_sandbox(const json_t *body, enum body_kind kind,
                                         struct vercel_sandbox_config *config,
                                         struct vercel_sandbox_body *ret, struct err *err);
@@ -72,7 +73,7 @@ struct page_query {
 };
 must_check int page_read(const struct http_req *req, uint64_t limit_default, uint64_t limit_max,
                          struct page_query *ret, struct err *err);
-/* One item of a list: what it is sorted by, and what a cursor knows it by. */
+/* One item of a list: its sort key, and its id for cursors. */
 struct page_item {
 	const char *id;
 	const void *object;

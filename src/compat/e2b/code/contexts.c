@@ -10,7 +10,7 @@
 
 #define CWD "/home/user"
 
-/* Those that E2B's server has from its start. */
+/* The contexts that E2B's server has from its start. */
 static const char *const defaults[] = {"python", "javascript"};
 
 const char *code_language(const char *name)

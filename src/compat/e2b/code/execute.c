@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Code run as E2B's interpreter runs it: a line of JSON for whatever happens, in ASCII, the last
- * one says that it is over. A client that leaves interrupts its code. A sandbox that ends cuts the
- * connection.
+ * Runs code as E2B's interpreter does: each event is a line of JSON, in ASCII, and the last one
+ * says that it is over. If the client leaves, its code is interrupted. If the sandbox ends, the
+ * connection is cut.
  */
 #include "compat/e2b/code/code.h"
 #include "compat/e2b/frame/body.h"
@@ -104,7 +104,7 @@ static void on_output(enum frame_stream stream, const char *data, size_t len, vo
 		send_text(x, i);
 }
 
-/* Nothing will complete what is held. */
+/* Sends what is held: nothing will complete it. */
 static void send_held(struct execution *x)
 {
 	for (unsigned i = 0; i < ARRAY_SIZE(x->held); i++)
@@ -112,7 +112,7 @@ static void send_held(struct execution *x)
 			send_text(x, i);
 }
 
-/* A string shows itself in quotes, which are not its own. */
+/* A string is shown in quotes, which are removed here. */
 static void put_plain(struct json_writer *w, const char *text)
 {
 	size_t len = strlen(text);
@@ -268,7 +268,7 @@ static void forget(struct context *c, const struct code_end *end, const struct e
 	(void)arg;
 }
 
-/* A call that nobody looks at. */
+/* Runs code without showing its result to anybody. */
 static void run_aside(struct sandbox *s, const struct code_spec *of, char *code)
 {
 	static const struct code_ops ops = {.on_end = forget};
@@ -314,7 +314,7 @@ static int run(struct http_req *req, struct sandbox *s, const struct code_spec *
 	return 0;
 }
 
-/* The context or the language that is meant, one of the two. */
+/* Finds the requested context or language. */
 static int choose(struct sandbox *s, struct code_spec *spec, const char **ret_language,
                   struct err *err)
 {

@@ -27,7 +27,7 @@ static bool is_name(const char *text)
 	return true;
 }
 
-/* JSON's strings are Python's and JavaScript's too, as long as they are ASCII. */
+/* ASCII JSON strings are also valid in Python and JavaScript. */
 static int put_literal(struct buf *out, const char *text)
 {
 	json_t *value = json_string(text);
@@ -48,7 +48,7 @@ static int put_bash(struct buf *out, const char *text)
 	return r == 0 ? buf_append_str(out, "'") : r;
 }
 
-/* value NULL: it goes. */
+/* value NULL: unsets it. */
 static int put_one(struct buf *out, enum words words, const char *name, const char *value)
 {
 	int r;

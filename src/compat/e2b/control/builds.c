@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Template.build(): a client asks for a build, sends the files that its steps copy, starts it and
- * looks at it until it is over. Here that is a build like any other (src/build), of a recipe that
- * the steps are translated to (steps.h); `cloche template log` shows it, too.
+ * polls it until it is over. Here that is a build like any other (src/build), of a recipe that is
+ * made from the steps (steps.h); `cloche template log` shows it too.
  *
- * Nothing is kept of a build that was asked for and not started: its id carries what was said then,
- * as RANDOM~CPUS~MEMORY~TAG…, and its template's id is the name. Once it is started the recipe has
- * the id, by which it is found after a restart, too.
+ * Nothing is stored for a build that was asked for and not started: its id contains the request, as
+ * RANDOM~CPUS~MEMORY~TAG…, and its template's id is the name. Once it is started the recipe has the
+ * id, so that it is found after a restart too.
  */
 #include "compat/e2b/control/steps.h"
 #include "compat/e2b/control/templates.h"
@@ -37,7 +37,7 @@ struct wish {
 	int64_t cpus, memory_mib;
 };
 
-/* "name" and one of its tags, as one of our names; checked. */
+/* Our name for "name" and one of its tags; checked. */
 static int tagged(const char *name, const char *tag, char ret[TEMPLATE_WORD_SIZE], struct err *err)
 {
 	auto_free char *whole = xasprintf("%.*s:%s", (int)strcspn(name, ":"), name,
@@ -188,7 +188,7 @@ static void on_done(void *arg)
 	free(a);
 }
 
-/* The token is good as long as the key that asked for it. */
+/* The token is valid as long as the key that asked for it. */
 int e2b_upload_files(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
@@ -236,7 +236,7 @@ static struct build *find_started(const struct http_req *req)
 	return s.found;
 }
 
-/* What the id carries, as the recipe's names and notes. */
+/* Puts the contents of the id into the recipe's names and notes. */
 static int read_id(const char *id, const char *name, json_t *recipe, struct err *err)
 {
 	auto_free char *copy = xstrdup(id);
@@ -329,7 +329,7 @@ static const char *status_word(const struct build *b)
 	return "error";
 }
 
-/* A line of the log in a client's words: which step, where a script of ours is named. */
+/* A line of the log for the client: the names of our scripts are replaced by their steps. */
 static char *reworded(const struct build *b, const char *line, size_t len)
 {
 	const json_t *titles = json_object_get(json_object_get(build_recipe(b), "e2b"), "titles");
@@ -353,8 +353,8 @@ static void put_entry(struct json_writer *w, const struct spool_event *ev, const
 	json_close_object(w);
 }
 
-/* Lines behind the offset: each is an event of the log, so that a number of lines is one of events.
- */
+/* Lines after the offset. Each line is an event of the log, so an offset in lines is one in
+ * events. */
 static void put_log(struct json_writer *w, struct build *b, uint64_t offset)
 {
 	auto_json json_t *lines = json_array();
@@ -376,7 +376,7 @@ static void put_log(struct json_writer *w, struct build *b, uint64_t offset)
 	json_put_value(w, "logs", lines);
 }
 
-/* Why, and in which step: "base", a number, or "finalize". */
+/* Why it failed, and in which step: "base", a number, or "finalize". */
 static void put_reason(struct json_writer *w, const struct build *b)
 {
 	const struct err *err = build_error(b);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Creates, of both generations of the wire: the first has clients that ask for no token, and lives
- * fifteen seconds unless it is told otherwise.
+ * Creates, of both versions of the API. In the first, clients use no token, and a sandbox lives for
+ * fifteen seconds by default.
  */
 #include "compat/e2b/control/network.h"
 #include "compat/e2b/control/pending_reply.h"
@@ -83,7 +83,7 @@ static int read_life(const json_t *body, struct wish *w, struct err *err)
 	return r;
 }
 
-/* [{name, path}]; what is wrong with one is said by who knows volumes. */
+/* [{name, path}]; errors in it are reported by the code for volumes. */
 static int read_volumes(const json_t *body, struct wish *w, struct err *err)
 {
 	const json_t *mounts = NULL, *mount;
@@ -158,7 +158,7 @@ static int read_body(const struct http_req *req, struct wish *w, struct err *err
 	return r;
 }
 
-/* The template may have a start command, which is looked up again: it may be another by now. */
+/* The template may have a start command. It is looked up again, since it may have changed. */
 static void on_created(struct sandbox *s, const struct err *err, void *arg)
 {
 	struct pending_reply *l = arg;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Lists of sandboxes. Filters, then order, then pages: a page's token says where it ended, by the
- * time that its last one was started and its id, so that neither newcomers nor those that end shift
- * the pages behind.
+ * Lists of sandboxes: filtered, sorted, then cut into pages. A page's token has the start time and
+ * id of its last sandbox, so that sandboxes that come or end do not shift later pages.
  */
 #include "compat/e2b/frame/objects.h"
 
@@ -49,7 +48,8 @@ static void pairs_done(struct pairs *p)
 	free(p->text);
 }
 
-/* In place; -EINVAL for bad escapes. '+' stays: it was a blank in the encoding around this one. */
+/* Decodes in place; -EINVAL for bad escapes. '+' stays: the outer encoding has already decoded
+ * blanks. */
 static int unescape(char *text)
 {
 	char *to = text;
@@ -70,7 +70,7 @@ static int unescape(char *text)
 	return 0;
 }
 
-/* A form inside of a query: "k=v&k2=v2", each part escaped once by the form, once by the client. */
+/* A form inside a query: "k=v&k2=v2". Each part is escaped twice: by the form and by the client. */
 static int read_metadata(const char *form, struct pairs *ret, struct err *err)
 {
 	char *rest;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Metrics: the readings that the sandbox's meter has kept (the last quarter of an hour or more, of
- * this daemon's time), and one that is taken when it is asked for. CPU is told as E2B has it: of
- * all that the sandbox may use, since the reading before.
+ * Metrics: the readings that the sandbox's meter has kept (of the last quarter of an hour or more,
+ * since the daemon's start), and one that is taken on request. CPU is given as in E2B: as a part of
+ * what the sandbox may use, since the reading before.
  */
 #include "compat/e2b/frame/objects.h"
 

@@ -48,7 +48,7 @@ static int check_texts(const json_t *list, const char *field, struct err *err)
 	return 0;
 }
 
-/* Names and ranges are rules of their own: of each kind one must match. */
+/* Names and ranges become separate rules: in a single rule both would have to match. */
 static int add_allowed(json_t *rules, const json_t *allowed, bool denies_all, struct err *err)
 {
 	json_t *names = json_array(), *ranges = json_array(), *value;
@@ -101,7 +101,7 @@ static bool has_text(const json_t *list, const char *text)
 	return false;
 }
 
-/* {"host": [{"transform": {"headers": {…}}}]}: fields for hosts that may be reached anyway. */
+/* {"host": [{"transform": {"headers": {…}}}]}: header fields for hosts that are allowed anyway. */
 static int add_transforms(json_t *rules, const json_t *hosts, const json_t *allowed,
                           bool denies_all, struct err *err)
 {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What a sandbox may reach, from E2B's options to a policy of ours (docs/network.md). */
+/* Turns E2B's network options into a policy of ours (docs/network.md). */
 #include "base/json/json.h"
 
 /*
- * body: {allow_internet_access?} and {allowOut?, denyOut?, rules?, egressProxy?} in options. *ret
- * is the caller's. Allowed wins over denied; without a rule all that is public may be reached.
+ * body: {allow_internet_access?} and {allowOut?, denyOut?, rules?, egressProxy?} in options. The
+ * caller owns *ret. Allowed wins over denied; without a rule the public internet may be reached.
  */
 must_check int e2b_policy(const json_t *options, bool has_internet, json_t **ret, struct err *err);
-/* The options without what is secret in them, for clients to read again; the caller's. */
+/* The options without their secrets, for replies; the caller owns it. */
 json_t *e2b_policy_told(const json_t *options);

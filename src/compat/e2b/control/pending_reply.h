@@ -19,6 +19,6 @@ struct pending_reply *pending_reply_new(struct http_req *req, int status,
                                                       struct sandbox *s));
 /* A sandbox_done_fn, with the reply as its arg: replies and frees it. */
 void pending_reply_send(struct sandbox *s, const struct err *err, void *arg);
-/* For `reply`: nothing but the status; and who it is. */
+/* For `reply`: only the status; and the sandbox. */
 void pending_reply_nothing(struct http_req *req, int status, struct sandbox *s);
 void pending_reply_sandbox(struct http_req *req, int status, struct sandbox *s);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The control plane's calls about one sandbox. Times are seconds from now. A connect never makes a
- * life shorter, and wakes what is paused; setting a timeout does what it says.
+ * The control plane's calls about one sandbox. Times are seconds from now. A connect never shortens
+ * a lifetime, and resumes a paused sandbox; setting a timeout may shorten it.
  */
 #include "compat/e2b/control/pending_reply.h"
 #include "compat/e2b/frame/body.h"
@@ -50,7 +50,7 @@ static int read_seconds(const json_t *body, const char *name, int64_t *ret, bool
 	return r;
 }
 
-/* Seconds that are over leave the shortest time there is. */
+/* A time in the past gives the shortest possible time. */
 static uint64_t to_ms(int64_t seconds)
 {
 	return seconds > 0 ? (uint64_t)seconds * 1000 : 1;
@@ -106,7 +106,7 @@ int e2b_refresh_sandbox(struct http_req *req, struct err *err)
 	return 0;
 }
 
-/* It goes on: its life begins anew, for as long as was asked. */
+/* It runs again: its lifetime starts again, with the requested length. */
 static void on_resumed(struct sandbox *s, const struct err *err, void *arg)
 {
 	struct pending_reply *l = arg;
@@ -119,7 +119,7 @@ static void on_resumed(struct sandbox *s, const struct err *err, void *arg)
 	pending_reply_send(err ? NULL : s, err, l);
 }
 
-/* What was paused without its memory, or is to go on without it, starts over its files. */
+/* If it was paused without its memory, or is to resume without it, it starts over its files. */
 static void on_life_set(struct sandbox *s, const struct err *err, void *arg)
 {
 	struct pending_reply *l = arg;
@@ -136,7 +136,7 @@ static void on_life_set(struct sandbox *s, const struct err *err, void *arg)
 		pending_reply_send(NULL, err ? err : &failure, l);
 }
 
-/* One that was just being paused goes on before anything of it can be changed. */
+/* A sandbox that was being paused must run again before it can be changed. */
 static void on_back(struct sandbox *s, const struct err *err, void *arg)
 {
 	struct pending_reply *l = arg;
@@ -164,7 +164,7 @@ static int wake(struct http_req *req, struct sandbox *s, uint64_t timeout_ms, st
 	return r < 0 ? late_reply_drop(l, r) : r;
 }
 
-/* One that was made by another wire gets what lets into its envd. */
+/* A sandbox that was made by another API gets a token for its envd. */
 static int ensure_token(const struct http_req *req, struct sandbox *s, struct err *err)
 {
 	const struct api *api = http_app_arg(req);

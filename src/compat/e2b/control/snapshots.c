@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Snapshots and forks. Both go on with the memory of their source where this host can save it
- * (CRIU), and with its files where it cannot.
+ * Snapshots and forks. Both have the memory of their source if this host can save it, else only its
+ * files.
  */
 #include "compat/e2b/frame/body.h"
 #include "compat/e2b/frame/objects.h"
@@ -76,7 +76,7 @@ static int take(struct taking *t, struct err *err)
 	return snapshot_take(s, &wish, on_taken, t, err);
 }
 
-/* The same name again is a new one of that name. */
+/* Takes the name from an older snapshot, so that a new one can have it. */
 static int free_name(struct fleet *fleet, const char *project_id, const char *name, struct err *err)
 {
 	const struct snapshot_patch patch = {.name = ""};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Who runs what where is kept while the steps are read: the user, the directory and the variables
- * that were last set hold for the steps behind, and at the end for the template's sandboxes.
+ * While the steps are read, the current user, directory and variables are kept: they hold for the
+ * following steps, and at the end for the template's sandboxes.
  *
- * All that came from the client stands in quotes in the scripts. That is for being right and not
- * for being safe: whoever may build may run anything in the build's sandbox.
+ * Text from the client is quoted in the scripts. That is for correctness, not for security: a
+ * client that may build may run anything in the build's sandbox.
  */
 #include "compat/e2b/control/steps.h"
 
@@ -33,7 +33,7 @@ struct steps {
 	size_t text_len;
 };
 
-/* A step: its words, and the script that they become. */
+/* A step: its arguments, and the script that is made from them. */
 struct step_words {
 	unsigned number;
 	const char *type;
@@ -73,7 +73,7 @@ static bool is_variable(const char *name)
 	return true;
 }
 
-/* Goes to where a step works, with the variables that it has. */
+/* Changes to the step's directory, with its variables. */
 static void put_place(const struct steps *s, struct buf *out)
 {
 	const char *name;
@@ -131,7 +131,7 @@ static int read_run(struct steps *s, struct step_words *w, struct err *err)
 	return 0;
 }
 
-/* What stands before the first part with a pattern: the client has looked for what fits. */
+/* The part of the path before the first pattern: the client has already resolved the pattern. */
 static char *plain_part(const char *path)
 {
 	size_t len = strcspn(path, "*?[{\\");
@@ -179,7 +179,7 @@ static int read_copy(struct steps *s, struct step_words *w, struct err *err)
 	return 0;
 }
 
-/* $NAME and ${NAME} by the variables so far; NULL: it becomes too long. */
+/* Expands $NAME and ${NAME} with the variables so far; NULL if it becomes too long. */
 static char *expanded(const struct steps *s, const char *text)
 {
 	auto_call(buf_done) struct buf out = BUF_INIT(ENV_TEXT_MAX);
@@ -262,7 +262,7 @@ static int read_workdir(struct steps *s, struct step_words *w, struct err *err)
 	memcpy(s->cwd, path, sizeof(path));
 	put_variable(&w->script, "target", s->cwd);
 	put_variable(&w->script, "owner", s->user);
-	/* From the first directory that is new on, they are the user's. */
+	/* New directories belong to the user. */
 	(void)!buf_printf(
 		&w->script,
 		"[ ! -d \"$target\" ] || exit 0\n"
@@ -356,7 +356,7 @@ static int read_step(struct steps *s, unsigned number, const json_t *step, struc
 	return r;
 }
 
-/* A sandbox of the template is started in, before anybody can name it. */
+/* A check that runs the start command in a sandbox of the template, before it is published. */
 static void put_check(const struct steps *s, const char *start, const char *ready, json_t *recipe)
 {
 	auto_call(buf_done) struct buf check = BUF_INIT(4 * STEPS_TEXT_MAX);
@@ -429,7 +429,7 @@ int steps_read(const json_t *body, const struct steps_start *start, json_t *reci
 		r = read_start(&s, body, recipe, err);
 	(void)json_object_set_new(recipe, "user", json_string(s.user));
 	(void)json_object_set_new(recipe, "cwd", json_string(s.cwd));
-	/* A recipe that does nothing would be no image of its own. */
+	/* A recipe that does nothing would not make a new image. */
 	if (json_array_size(s.run) == 0)
 		(void)json_array_append_new(s.run, json_string(":"));
 	return r;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The steps of one of E2B's builds (RUN, COPY, ENV, WORKDIR, USER) as a recipe of ours. Each
- * becomes a script in the build's sandbox, STEPS_DIR/NUMBER, and running those in order is what the
- * recipe's commands are. No I/O here.
+ * Turns the steps of an E2B build (RUN, COPY, ENV, WORKDIR, USER) into a recipe of ours. Each
+ * becomes a script in the build's sandbox, STEPS_DIR/NUMBER, and the recipe's commands run those in
+ * order. No I/O here.
  */
 #include "base/json/json.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tags of templates. "name:tag" is a template "name.tag" of ours that has the same image: a tag
- * costs a row. */
+/* Tags of templates. "name:tag" is our template "name.tag" with the same image: a tag costs one
+ * row. */
 #include "compat/e2b/control/templates.h"
 #include "compat/e2b/frame/body.h"
 #include "compat/e2b/frame/objects.h"
@@ -43,7 +43,7 @@ static int read_tags(const struct http_req *req, const char *field, struct tags 
 	return 0;
 }
 
-/* "name" of "team/name:tag" with the i-th tag, as a name of ours. */
+/* Our name for "name" of "team/name:tag" with the i-th tag. */
 static void word_of(const struct tags *tags, size_t i, char ret[TEMPLATE_WORD_SIZE])
 {
 	auto_free char *whole = xasprintf("%.*s:%s", (int)strcspn(tags->name, ":"), tags->name,
@@ -65,7 +65,7 @@ static int refuse(const char *name, struct err *err)
 	return err_set(err, ERR_NOT_FOUND, 0, "template '%.64s' not found", name);
 }
 
-/* Clients want a UUID: what has the same image has the same. */
+/* Clients want a UUID: templates with the same image have the same one. */
 static void put_build(struct json_writer *w, const struct template *t)
 {
 	char hex[DIGEST_HEX], uuid[40];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Templates by E2B's names. Where none of ours that would do is built yet, the daemon's default
- * serves, as it does for creates that name none. */
+/* Templates by E2B's names. If none of ours that would fit is built yet, the daemon's default is
+ * used, as for creates that name none. */
 #include "compat/e2b/control/templates.h"
 
 #include "api/frame/find.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* E2B's own, and which of ours have what is expected of them, the best first. */
+/* E2B's own templates, and those of ours that fit, the best first. */
 static const struct {
 	const char *name;
 	const char *ours[3];
@@ -30,7 +30,7 @@ static bool is_own(const char *name)
 	return false;
 }
 
-/* NULL: none of them is built, the default has to do. */
+/* NULL if none of them is built: the default is used. */
 static const char *find_ours(const struct http_req *req, const char *name)
 {
 	const struct api *api = http_app_arg(req);
@@ -43,7 +43,7 @@ static const char *find_ours(const struct http_req *req, const char *name)
 	return NULL;
 }
 
-/* "team/name:tag" is "name.tag"; the tag "default" has the name alone. */
+/* "team/name:tag" is "name.tag"; with the tag "default" it is just the name. */
 void template_read_name(const char *text, char ret[TEMPLATE_WORD_SIZE])
 {
 	const char *slash = strrchr(text, '/');
@@ -105,8 +105,7 @@ int e2b_get_alias(struct http_req *req, struct err *err)
 	return reply_send(&reply, req, 200, err);
 }
 
-/* Images that others know, and which of ours has what is expected of them. Those that are not built
- * yet are built first. */
+/* Well-known images, and our templates that fit. Those that are not built yet are built first. */
 static const struct {
 	const char *image, *ours;
 } images[] = {
@@ -124,7 +123,7 @@ static const struct {
 	{"oven/bun:latest", "bun"},
 };
 
-/* "ghcr.io/x/y:1" as a template's name would be: "ghcr.io-x-y-1". */
+/* "ghcr.io/x/y:1" as a template's name: "ghcr.io-x-y-1". */
 static void image_name(const char *image, char ret[TEMPLATE_WORD_SIZE])
 {
 	(void)snprintf(ret, TEMPLATE_WORD_SIZE, "%s", image);
@@ -220,7 +219,7 @@ int e2b_list_templates(struct http_req *req, struct err *err)
 	return reply_send(&reply, req, 200, err);
 }
 
-/* Of a snapshot, as its clients know them as templates; or of a template of the project's own. */
+/* Deletes a snapshot, which E2B's clients see as a template, or a template of the project. */
 int e2b_delete_template(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);

@@ -10,11 +10,11 @@ struct template_choice { /* one of the two is set, or none: the daemon's default
 	const char *template, *snapshot;
 	char name[TEMPLATE_WORD_SIZE];
 };
-/* By a name of ours, one of E2B's own, or a snapshot's; with ":TAG" and "TEAM/". */
+/* By our name, by E2B's name, or by a snapshot's; with ":TAG" and "TEAM/". */
 must_check int template_choose(const struct http_req *req, const char *name,
                                struct template_choice *ret, struct err *err);
-/* A name with its tag as one of ours: a tag is a template of its own, which has the same image. */
+/* Our name for a name with its tag: a tag is a separate template with the same image. */
 void template_read_name(const char *text, char ret[TEMPLATE_WORD_SIZE]);
-/* What a build starts from: one of our templates by its name, or "debian:SUITE". */
+/* What a build starts from: the name of one of our templates, or "debian:SUITE". */
 must_check int template_base(const struct http_req *req, const char *template, const char *image,
                              char ret[TEMPLATE_WORD_SIZE], struct err *err);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What is in a volume, worked on without a sandbox of its owner's. A request is a view of the
- * volume (build/transfer/view.h), which is a sandbox of its own for as long as the request lasts,
- *and up to four operations in it, one behind the other: the one that was asked for, mode and owner,
- *and what has become of it. So links and ".." in a path lead no further than into that sandbox.
+ * The files of a volume, without a sandbox of its owner. For each request a view of the volume
+ * (build/transfer/view.h) is opened, which is a separate sandbox as long as the request lasts. In
+ * it up to four operations run one after the other: the requested one, setting mode and owner, and
+ * reading the result. So links and ".." in a path cannot leave that sandbox.
  *
  *	request ─► view opens ─► operation … ─► view closes ─► reply
  */
@@ -88,7 +88,7 @@ static void on_closed(void *arg)
 	reply(c);
 }
 
-/* Whoever has the reply finds the volume free. */
+/* Replies when the view is closed, so that the volume is free by then. */
 static void finish(struct content *c, const struct err *err)
 {
 	if (c->is_over)
@@ -109,7 +109,7 @@ static const char *type_name(uint32_t mode)
 	                       : "unknown";
 }
 
-/* Paths of a list are relative to what was listed. */
+/* Paths of a list are relative to the listed directory. */
 static void put_entry(struct content *c, const struct record *r)
 {
 	const char *place = c->path + strlen(VIEW_VOLUME), *slash;
@@ -166,7 +166,7 @@ static void on_drain(void *arg)
 		file_call_pause(c->call, false);
 }
 
-/* What came of a body, into the file. */
+/* Writes the received part of the body into the file. */
 static void push(struct content *c)
 {
 	if (!c->call || c->steps[c->at].op != FILE_WRITE)
@@ -272,7 +272,7 @@ struct wish { /* -1: not said */
 	int64_t uid, gid, mode;
 };
 
-/* Mode and owner, where they were said, and what it is then. */
+/* Adds the operations for mode and owner, if given, and for reading the result. */
 static void add_rest(struct content *c, const struct wish *w)
 {
 	if (w->mode >= 0)
@@ -302,7 +302,7 @@ static bool is_forced(const struct http_req *req)
 	return word && strcasecmp(word, "true") == 0;
 }
 
-/* Who asks, and for what place. */
+/* Finds out who asks, and for which path. */
 static int content_new(struct http_req *req, int status, struct content **ret, struct err *err)
 {
 	const char *path = http_query(req, "path");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * E2B's volumes are the daemon's. What lets into one's files is a token of its own, which a key
- * with the right to write is given here; they are in the volume's notes.
+ * E2B's volumes are the daemon's volumes. The files of a volume are opened by a token, which keys
+ * with the scope `write` get here; the tokens are in the volume's notes.
  */
 #include "sandbox/storage/volume.h"
 
@@ -46,7 +46,7 @@ static json_t *new_notes(const json_t *old)
 	return notes;
 }
 
-/* Each key that asks has one of its own. */
+/* Each key that asks gets its own token. */
 static int ensure_token(const struct http_req *req, struct volume *v, struct err *err)
 {
 	const struct api *api = http_app_arg(req);

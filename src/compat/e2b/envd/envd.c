@@ -51,7 +51,7 @@ void envd_named(const struct http_req *req, char ret_id[ID_SIZE], unsigned *ret_
 		*ret_port = (unsigned)number;
 }
 
-/* Names of sandboxes' envd and interpreter are ours to answer to, not their sandboxes'. */
+/* The daemon itself answers for the host names of sandboxes' envd and interpreter. */
 int envd_divert(struct http_req *req, struct err *err)
 {
 	char id[ID_SIZE];
@@ -63,7 +63,7 @@ int envd_divert(struct http_req *req, struct err *err)
 	return port == E2B_ENVD_PORT || port == E2B_CODE_PORT ? 2 : 0;
 }
 
-/* What E2B's own proxy says of a sandbox that is not there; its clients know it by this. */
+/* The answer of E2B's own proxy for a missing sandbox; clients recognise it by this. */
 static int reply_gone(struct http_req *req, const char *id)
 {
 	auto_call(buf_done) struct buf body = BUF_INIT(1024);
@@ -87,7 +87,8 @@ static bool any(const struct sandbox *s, void *arg)
 	return e2b_is_there(s);
 }
 
-/* A call wakes what was made for it, and nothing else: whoever is paused is not there. */
+/* A call resumes only a sandbox that was created for that; any other paused sandbox counts as
+ * missing. */
 static bool is_woken_by_call(const struct sandbox *s)
 {
 	struct sandbox_facts f;
@@ -96,7 +97,7 @@ static bool is_woken_by_call(const struct sandbox *s)
 	return f.auto_resumes && sandbox_wakes_by_call(s);
 }
 
-/* It runs, or is being woken (1). */
+/* Returns 0 if it runs, 1 if it is being resumed. */
 static int let_run(struct http_req *req, struct sandbox *s, struct err *err)
 {
 	int r = is_woken_by_call(s) ? wake_sandbox(req, s, err) : 0;
@@ -144,7 +145,7 @@ static int read_user(const struct http_req *req, struct envd_caller *c, struct e
 	return 0;
 }
 
-/* Who is let in stands for the key that was given the token, and goes with it. */
+/* The caller acts as the key that was given the token, and is cut off with it. */
 static int check_token(struct http_req *req, struct sandbox *s, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
@@ -191,7 +192,7 @@ int envd_find_again(struct http_req *req, struct envd_caller *ret, struct err *e
 	return r;
 }
 
-/* Of a sandbox whose ports are closed, the interpreter's is. */
+/* If a sandbox's ports are closed, the interpreter's port is closed too. */
 static int find_interpreter(struct http_req *req, struct sandbox **ret, struct err *err)
 {
 	struct notes n;
@@ -357,7 +358,7 @@ int envd_health(struct http_req *req, struct err *err)
 	struct sandbox *s;
 	int r = find_named(req, E2B_ENVD_PORT, &s, err);
 
-	/* To see whether it runs needs no token, to wake it does. */
+	/* Checking whether it runs needs no token; resuming it does. */
 	if (r == 0 && sandbox_state(s) != SANDBOX_RUNNING)
 		r = is_woken_by_call(s) && check_token(req, s, err) == 0
 		            ? let_run(req, s, err)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a path has, as envd tells it: the mode is a link's target's, permissions are spelt as Go
- * spells them. */
+/* The properties of a path in envd's form: the mode of a link is its target's, and permissions are
+ * spelt as in Go. */
 #include "compat/e2b/envd/envd.h"
 #include "compat/e2b/frame/objects.h"
 
@@ -67,7 +67,7 @@ void envd_put_entry(struct envd_entry *e, const struct record *r, struct json_wr
 	bool is_link = r->path2 && r->path2[0];
 	char size[24];
 
-	/* An empty directory of btrfs has no bytes; their clients know only such that have. */
+	/* An empty directory on btrfs has size 0; E2B's clients expect another size. */
 	(void)snprintf(size, sizeof(size), "%" PRIu64,
 	               S_ISDIR(r->mode) && r->size == 0 ? DIRECTORY_SIZE : r->size);
 	json_open_object(w, name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A file's bytes, out. What has no size and yet content (/proc) is read to its end. */
+/* Sends a file. A file with content but without a size (/proc) is read to its end. */
 #include "compat/e2b/envd/envd.h"
 
 #include "api/files/file_job.h"

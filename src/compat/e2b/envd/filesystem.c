@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Unary calls about files: each is one operation of the agent's, told whole (FILE_WHOLE). */
+/* Unary calls about files: each is one operation of the agent, with complete entries
+ * (FILE_WHOLE). */
 #include "compat/e2b/envd/rpc.h"
 #include "compat/e2b/frame/body.h"
 
@@ -87,7 +88,7 @@ static int start(struct http_req *req, const struct envd_caller *caller, struct 
 	return 0;
 }
 
-/* The path that a field of the message has; the caller's. */
+/* The path in a field of the message; the caller owns it. */
 static int read_path(const struct http_req *req, const char *field, char **ret, struct err *err)
 {
 	const char *path = "";
@@ -100,7 +101,7 @@ static int read_path(const struct http_req *req, const char *field, char **ret, 
 	return r;
 }
 
-/* Who asks, and about what. */
+/* Finds out who asks, and about which path. */
 static int begin(struct http_req *req, const char *field, struct envd_caller *caller, char **path,
                  struct err *err)
 {

@@ -54,8 +54,7 @@ int multipart_init(struct multipart *m, const char *type, struct err *err)
 	return 0;
 }
 
-/* Browsers and clients write these three as they are escaped for forms: the name is what was meant.
- */
+/* Browsers and clients escape these three characters in forms; this decodes them. */
 static void unescape(char *name)
 {
 	static const struct {
@@ -129,7 +128,7 @@ static int read_head(struct multipart *m, struct buf *in, struct err *err)
 	}
 }
 
-/* Before the first delimiter there may be nothing: no client of ours has a preamble. */
+/* Nothing may come before the first delimiter: clients send no preamble. */
 static int read_first(struct multipart *m, struct buf *in, struct err *err)
 {
 	size_t len = m->delimiter_len - 2;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * multipart/form-data (RFC 7578) as a stream: bytes are put into `in`, steps are taken out. No I/O.
- * Strict: a part's head is bounded, and what is no part ends it. Data is handed out as it lies in
- * `in`; who takes it consumes it.
+ * Parses multipart/form-data (RFC 7578) as a stream: bytes are put into `in`, and steps come out.
+ * No I/O. Strict: a part's head is bounded, and a malformed part ends the parsing. Data is returned
+ * without a copy; the caller consumes it from `in`.
  */
 #include "base/buf.h"
 #include "base/err.h"
@@ -32,6 +32,6 @@ struct multipart {
 
 /* By the Content-Type field. */
 must_check int multipart_init(struct multipart *m, const char *type, struct err *err);
-/* A multipart_step, or < 0 for what is none. */
+/* A multipart_step, or < 0 for malformed input. */
 must_check int multipart_next(struct multipart *m, struct buf *in, const char **data, size_t *len,
                               struct err *err);

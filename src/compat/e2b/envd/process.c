@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A process's life as a stream of envelopes: start with its pid, data, end. It is an exec, which
- * goes on when its client leaves; who connects later sees what comes from then on. Its output is
+ * A process as a stream of envelopes: start with its pid, data, end. It is an exec, which goes on
+ * when its client leaves; a client that connects later sees what comes from then on. Its output is
  * read from the spool as fast as the client takes it.
  *
- * A sandbox that ends cuts the connection: its clients tell a process that was killed with its
- * sandbox from one that ended by that the stream has no end.
+ * If the sandbox ends, the connection is cut: clients take a stream without an end as a process
+ * that was killed with its sandbox.
  */
 #include "compat/e2b/envd/process.h"
 
@@ -90,7 +90,7 @@ static int send_data(struct stream *st, const struct spool_event *event)
 	return 0;
 }
 
-/* As Go's os.ProcessState says it. */
+/* As in Go's os.ProcessState. */
 static void end_status(const struct channel_exit *x, char *ret, size_t size)
 {
 	static const struct {
@@ -168,7 +168,8 @@ static void finish(struct stream *st)
 		end_stream(st, NULL, "");
 }
 
-/* What never ran: a user that is not there is somebody unknown to E2B, all else a bad argument. */
+/* The process never ran: for E2B an unknown user is "unauthenticated", all else an invalid
+ * argument. */
 static void fail(struct stream *st, const struct err *err)
 {
 	end_stream(st, e2b_is_unknown_user(err) ? "unauthenticated" : "invalid_argument",
@@ -304,7 +305,7 @@ static int read_words(const json_t *process, struct wish *w, struct err *err)
 	return body_check_strings(w->argv, "process.args", ARGV_BYTES_MAX, err);
 }
 
-/* What programs find of E2B in their environment. */
+/* The environment variables of E2B that programs get. */
 static int read_env(const json_t *process, const struct sandbox *s, struct wish *w, struct err *err)
 {
 	const json_t *envs = NULL;

@@ -4,7 +4,7 @@
 #include "compat/e2b/frame/objects.h"
 #include "sandbox/exec/exec.h"
 
-/* message.process.pid; is_running: only one that does, else also one that ended just now. */
+/* By message.process.pid; is_running: only a running one, else also one that ended recently. */
 must_check int process_find(struct sandbox *s, const json_t *message, bool is_running,
                             struct exec **ret, struct err *err);
 must_check int process_read_pty(const json_t *message, bool *ret_has, uint16_t *ret_rows,

@@ -92,7 +92,7 @@ int envd_list(struct http_req *req, struct err *err)
 	return reply_send(&reply, req, 200, err);
 }
 
-/* The one that the message is about, if it runs. */
+/* The process of the message, if it runs. */
 static int find(struct http_req *req, struct exec **ret, struct err *err)
 {
 	struct envd_caller caller;
@@ -196,7 +196,7 @@ int envd_send_signal(struct http_req *req, struct err *err)
 
 	if (r == 0)
 		r = read_signal(http_json(req), &signo, err);
-	/* A kill takes what the process has started along, and is answered when it is gone. */
+	/* A kill also ends what the process has started, and is answered when all is gone. */
 	if (r == 0)
 		r = exec_signal(e, signo, signo == SIGKILL, err);
 	if (r == 0 && signo == SIGKILL)

@@ -52,8 +52,8 @@ static void on_done(void *arg)
 	free(t);
 }
 
-/* From now on the request is the handler's: its message lives on with nobody, so it must not be
- * kept. */
+/* Passes the request to its handler. The message is freed afterwards, so the handler must not keep
+ * it. */
 static void hand_over(struct http_req *req, struct taking *t)
 {
 	auto_json json_t *message = take_ptr(t->message);

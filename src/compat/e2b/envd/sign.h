@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* Signed URLs: who has one may read or write that one path, until it expires. */
+/* Signed URLs: their holder may read or write that one path, until they expire. */
 #include "base/err.h"
 
 #include <stdbool.h>
@@ -11,6 +11,6 @@ struct signature {                        /* as the query has it; borrowed */
 	const char *text;                 /* "v1_…" */
 };
 
-/* Is it made with that token? Its expiration is not looked at. */
+/* Whether it was made with that token. Its expiration is not checked. */
 bool signature_is_by(const struct signature *s, const char *token);
 bool signature_has_expired(const struct signature *s, uint64_t now_s);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Files, in: one as the raw body, or several as parts of a form, one behind the other. Each is
- * written in place under its own name, so that who watches sees what E2B's clients expect. What is
- * not taken yet waits here, a stretch of it, while the client is not read.
+ * Receives files: one as the raw body, or several as parts of a form, one after the other. Each is
+ * written in place under its own name, so that watchers see the events that E2B's clients expect.
+ * Bytes that are not taken yet wait here, a bounded amount, while the client is not read.
  */
 #include "compat/e2b/envd/envd.h"
 
@@ -151,7 +151,7 @@ static int begin_file(struct upload *u, const char *name, struct err *err)
 	return file_call_start(s, &op, &ops, u, &u->call, err);
 }
 
-/* Takes what the file has room for; 0: it has none. */
+/* Writes as much as there is room for; 0: none. */
 static size_t give(struct upload *u, const char *data, size_t len)
 {
 	ssize_t n = u->is_skipping ? (ssize_t)len : file_call_write(u->call, data, len);
@@ -183,7 +183,7 @@ static void end_file(struct upload *u)
 	file_call_finish(u->call);
 }
 
-/* One step of the form; 0: it goes on, 1: it waits, < 0: err. */
+/* One step of the form: 0: go on, 1: wait, < 0: err. */
 static int step(struct upload *u, struct err *err)
 {
 	const char *data = NULL;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Watches of directories. As a stream: events as they come. As a watcher: events are kept until
- * they are asked for; then the agent is asked first whether it has seen all that happened so far,
- * so that who wrote a file finds it told.
+ * Watches of directories. As a stream, events are sent as they come. As a watcher, events are kept
+ * until they are asked for; before the answer, the agent is asked to report everything that has
+ * happened so far, so that a client that wrote a file sees its event.
  *
  * A watcher lives until it is removed or its sandbox ends, keeps EVENTS_MAX events and then no
  * more, and a sandbox has WATCHERS_MAX.
@@ -182,7 +182,7 @@ static void watch_on_end(const struct err *err, void *arg)
 	if (w->is_over)
 		return;
 	w->is_over = true;
-	/* The sandbox ended with it: its clients tell that by a stream without an end. */
+	/* The sandbox ended: clients recognise that by a stream without an end. */
 	if (err &&
 	    (err->code == ERR_GONE || err->code == ERR_GUEST || err->code == ERR_UNAVAILABLE))
 		http_stream_abort(w->req);
@@ -374,7 +374,7 @@ static void watcher_on_end(const struct err *err, void *arg)
 	watcher_free(w);
 }
 
-/* Of all sandboxes; each goes with its file call. */
+/* The watchers of all sandboxes; each ends with its file call. */
 static struct list *watchers_of(const struct http_req *req)
 {
 	struct api *api = http_app_arg(req);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * JSON bodies as E2B's clients send them: fields that nobody knows are ignored, null counts as
- * absent, and what is absent leaves *ret as it was. Strings are borrowed from the body. RPC fields
- * come in lowerCamelCase or snake_case, and numbers as such or as strings.
+ * JSON bodies of E2B's clients: unknown fields are ignored, null counts as absent, and an absent
+ * field leaves *ret as it was. Strings are borrowed from the body. RPC fields come in
+ * lowerCamelCase or snake_case, and numbers as such or as strings.
  */
 #include "base/json/json.h"
 
@@ -20,6 +20,6 @@ must_check int body_array(const json_t *body, const char *name, const json_t **r
 must_check int body_strings(const json_t *body, const char *name, const json_t **ret,
                             struct err *err);
 const json_t *body_get(const json_t *body, const char *name); /* NULL: absent or null */
-/* Standard or URL-safe alphabet, padded or not. *ret is the caller's. */
+/* Standard or URL-safe alphabet, padded or not. The caller owns *ret. */
 must_check int body_base64(const char *text, const char *field, char **ret, size_t *ret_len,
                            struct err *err);

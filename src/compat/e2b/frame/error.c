@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Errors in E2B's words. Its clients tell "not found" and "already paused" by the body's code: a
- * number on the control plane and for files, a word in RPCs; the interpreter's are plain text.
+ * Errors in E2B's form. Its clients recognise "not found" and "already paused" by the body's code:
+ * a number on the control plane and for files, a word in RPCs; the interpreter's errors are plain
+ * text.
  */
 #include "compat/e2b/e2b.h"
 
@@ -101,13 +102,13 @@ const char *e2b_rpc_code(enum err_code code)
 	return rpc_codes[code];
 }
 
-/* The agent's word for it; E2B takes a user who is not there for somebody who may not. */
+/* Recognises the agent's error; in E2B an unknown user is an authentication error. */
 bool e2b_is_unknown_user(const struct err *err)
 {
 	return strstr(err->message, "user: no user") != NULL;
 }
 
-/* What has ended is not there for E2B's clients. */
+/* For E2B's clients a sandbox that has ended does not exist. */
 static enum err_code code_of(const struct err *err)
 {
 	if (e2b_is_unknown_user(err))

@@ -70,7 +70,7 @@ json_t *notes_client(const struct key *key, uint64_t network)
 	return json_pack("[{s:I, s:s}]", "network", (json_int_t)network, "key", key_id(key));
 }
 
-/* Rows of earlier versions have the network alone: it is the creator's. */
+/* Rows of earlier versions have only the network: it is the creator's. */
 static bool is_client(const struct sandbox *s, const json_t *row, uint64_t network,
                       const char **ret_key_id)
 {
@@ -105,7 +105,8 @@ static bool has_client(const struct sandbox *s, const struct key *key, uint64_t 
 	return false;
 }
 
-/* Without tokens there is nothing to remember; one that cannot be saved shows its token again. */
+/* Without tokens there is nothing to remember. If it cannot be saved, the client has to show its
+ * token again. */
 void notes_add_client(struct sandbox *s, const struct key *key, uint64_t network)
 {
 	auto_json json_t *one = NULL;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What E2B's wire has to know of a sandbox beyond what the daemon knows, as the sandbox's notes. A
- * sandbox that was made by another wire has none: it is there all the same, and what guards its
- * envd is then nothing that anybody has.
+ * What E2B's API needs to know about a sandbox beyond what the daemon knows, stored as the
+ * sandbox's notes. A sandbox that was made by another API has none: it is visible too, but nobody
+ * has a token for its envd.
  */
 #include "sandbox/model/sandbox.h"
 #include "tenant/key_token.h"
@@ -23,19 +23,20 @@ struct notes { /* borrowed from the sandbox */
 };
 
 void notes_read(const struct sandbox *s, struct notes *ret);
-/* A token for the key, of a sandbox that has tokens; one that cannot be saved asks again. */
+/* Makes a token for the key, if the sandbox has tokens. If it cannot be saved, the next request
+ * tries again. */
 void notes_add_token(struct sandbox *s, struct keyring *ring, const struct key *key);
 /*
- * E2B's clients send no token with their calls about contexts. So a sandbox remembers from which
- * networks (http_peer_network()) somebody has shown a token or a key of its project, and which key
- * that was: the last few of them, also over a restart of the daemon.
+ * E2B's clients send no token with their calls about contexts. So a sandbox remembers the last few
+ * networks (http_peer_network()) from which a token or a key of its project was shown, and which
+ * key that was, also across a restart of the daemon.
  */
 json_t *notes_client(const struct key *key, uint64_t network); /* as a list of it alone */
-/* The key that was shown from there and is still good, or NULL. */
+/* The key that was shown from there and is still valid, or NULL. */
 const struct key *notes_client_key(const struct sandbox *s, struct keyring *ring, uint64_t network);
 void notes_add_client(struct sandbox *s, const struct key *key, uint64_t network);
-/* What a copy of the sandbox begins with: other keys' tokens and clients are not its own. The
- * caller's. */
+/* The notes of a copy of the sandbox, without the tokens and clients of other keys. The caller owns
+ * it. */
 json_t *notes_of_copy(const struct sandbox *s);
 /* Sets one field, to be saved with the others. */
 must_check int notes_set(struct sandbox *s, const char *name, json_t *value, struct err *err);

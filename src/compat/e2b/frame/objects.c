@@ -11,8 +11,8 @@
 #include <time.h>
 
 #define DOMAIN_SIZE 300
-/* An end is known by two clocks that are not read at one moment; who compares two readings must
- * find the same. */
+/* The end time comes from two clocks that are not read at the same moment. It is rounded, so that a
+ * client that compares two replies finds the same time. */
 #define END_GRAIN_US 100000
 
 void e2b_time(uint64_t wall_us, char ret[E2B_TIME_SIZE])
@@ -73,7 +73,7 @@ static void put_names(const struct sandbox *s, struct json_writer *w)
 	json_put_str(w, "envdVersion", E2B_ENVD_VERSION);
 }
 
-/* Where ports of sandboxes are found by name; null leaves it to the client's own settings. */
+/* The domain of sandboxes' ports; null leaves it to the client's settings. */
 static void put_domain(const struct http_req *req, struct json_writer *w)
 {
 	const struct api *api = http_app_arg(req);
@@ -87,7 +87,7 @@ static void put_domain(const struct http_req *req, struct json_writer *w)
 	json_put_str(w, "domain", domain);
 }
 
-/* The caller's own. */
+/* Writes the caller's own token. */
 static void put_token(const struct http_req *req, const struct notes *n, struct json_writer *w)
 {
 	const char *token = e2b_may_enter(req) ? key_tokens_of(&n->tokens, http_user(req)) : NULL;
@@ -129,7 +129,7 @@ static void put_facts(const struct sandbox *s, struct json_writer *w)
 
 	sandbox_facts(s, &f);
 	notes_read(s, &n);
-	/* One at rest has no end; its clients want a time all the same. */
+	/* A paused sandbox has no end, but clients expect a time. */
 	end_us = f.expires_us ? f.expires_us : clock_wall_us() + f.timeout_ms * 1000;
 	put_names(s, w);
 	e2b_put_time(w, "startedAt", started_us);
