@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Builds: recipes on their way to templates.
+ * Builds: they make templates from recipes.
  *
  *	queued --> running --> ready
  *	   +----------+------> failed, cancelled
  *
- * A build is a row of steps, and each runs in a sandbox of its own behind the network wall, never
- * on the host:
+ * A build is a series of steps. Each runs in its own sandbox behind the network wall, never on the
+ * host:
  *
  *	state      on `host`: what the archive is at this moment, as a hash
  *	registries on `host`: where npm and pip have packages from, if the operator did not say
@@ -16,17 +16,17 @@
  *	extras     on that: npm, pip, files, commands
  *	checks     on the template, before anybody can name it
  *
- * What a step leaves is sealed into an image, found again by a key over all that it depends on:
- * script, inputs, the image before, the archive's state. So a build that was done before is a
- *lookup, one that is interrupted goes on behind its last whole step, and two that need the same
- *share it.
+ * The result of a step is sealed into an image, and found again by a key over all that it depends
+ * on: script, inputs, the image before, the archive's state. So a repeated build is a look-up, an
+ * interrupted one continues after its last complete step, and two builds that need the same step
+ * share it.
  *
- * A step that fails ends the build, unless it was told to try again: then it begins anew after a
- * pause, at the archive's state of that moment, and finds its whole steps in the cache.
+ * A failed step ends the build, unless it has retries: then the build starts again after a pause,
+ * with the archive's state of that moment, and finds its complete steps in the cache.
  *
- * A gateway that dies costs a build nothing: the sandbox and its exec live on, and the next gateway
- * reads on. The sandboxes belong to a project that has no keys (BUILD_PROJECT), so nobody can reach
- * into a build, and nobody's quota is charged.
+ * If the gateway dies, a build loses nothing: the sandbox and its exec go on, and the next gateway
+ * continues reading. The sandboxes belong to a project that has no keys (BUILD_PROJECT), so nobody
+ * can reach into a build, and no quota is charged.
  */
 #include "base/digest.h"
 #include "base/list.h"
@@ -65,10 +65,10 @@ struct builds_config {
 must_check int builds_open(const struct builds_config *config, struct builds **ret,
                            struct err *err);
 void builds_resume(struct builds *bs);
-/* Begins those of the recipes that come with cloche (names, NULL-terminated, or NULL) of which
- * there is neither a shared template nor a build under way; behind builds_resume(). */
+/* Starts builds of those of cloche's own recipes (names, NULL-terminated, or NULL) that have
+ * neither a shared template nor a build under way. Called after builds_resume(). */
 void builds_begin_missing(struct builds *bs, const char *project_id, char *const *names);
-/* Is the image a step's, that may be used again? arg: struct builds. */
+/* Whether the image is the result of a step that may be used again. arg: struct builds. */
 bool builds_need(const struct digest *image, void *arg);
 void builds_close(struct builds *bs); /* NULL is fine */
 
@@ -95,7 +95,7 @@ const struct err *build_error(const struct build *b); /* of one that has failed 
 struct spool *build_log(struct build *b);             /* borrowed */
 void build_to_json(const struct build *b, struct json_writer *w, const char *name);
 
-/* A watcher is told, from the loop, that there is more of the log, or another state. */
+/* A watcher is called from the loop when there is more of the log, or a new state. */
 struct build_watch {
 	struct list link;
 	void (*fn)(struct build *b, void *arg); /* b is NULL when it is forgotten */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * All builds of this daemon: who waits, who runs, who is remembered. The oldest of those that have
- * ended are forgotten, with their logs.
+ * All builds of this daemon: which wait, which run, which are remembered. The oldest ended builds
+ * are forgotten, with their logs.
  */
 #include "build/inside.h"
 
@@ -77,7 +77,7 @@ static int open_log_dir(struct builds *bs, struct err *err)
 	return bs->log_fd < 0 ? err_set(err, ERR_INTERNAL, errno, "cannot open '%s'", dir) : 0;
 }
 
-/* Calls under way of each kind: of all projects, and of each whatever the others do. */
+/* Bounds for running calls of each kind: for all projects, and for each whatever the others do. */
 static void make_rooms(struct builds *bs)
 {
 	bs->import_room = (struct fair_room){.most = 4, .always = 1};
@@ -184,9 +184,9 @@ struct spool *build_log(struct build *b)
 	return b->log;
 }
 
-/* Those that run count; one that waits for another build does not, or both would wait. For a set
- * of packages somebody is waiting, so that it does not stand behind whole templates. project_id
- * NULL: of all. */
+/* Counts running builds. A build that waits for another one does not count, or both would wait for
+ * ever. Package sets are counted apart, since a create waits for them: they must not queue behind
+ * whole templates. project_id NULL: of all. */
 static size_t count_running(const struct builds *bs, const char *project_id, bool is_set)
 {
 	size_t n = 0;
@@ -198,7 +198,7 @@ static size_t count_running(const struct builds *bs, const char *project_id, boo
 	return n;
 }
 
-/* The next to start: the oldest of a project of which the fewest run. */
+/* The next to start: the oldest one of the project with the fewest running builds. */
 static struct build *find_next(const struct builds *bs, bool is_set)
 {
 	size_t fewest = BUILDS_RUNNING_OWN;
@@ -251,7 +251,7 @@ static void forget(struct build *b)
 	build_free(b);
 }
 
-/* That have ended. project_id NULL: of all. */
+/* Counts ended builds. project_id NULL: of all. */
 static size_t count_kept(const struct builds *bs, const char *project_id)
 {
 	size_t n = 0;
@@ -261,7 +261,7 @@ static size_t count_kept(const struct builds *bs, const char *project_id)
 	return n;
 }
 
-/* The next to be forgotten: the oldest of the project of which the most are kept. */
+/* The next to be forgotten: the oldest one of the project with the most kept builds. */
 static struct build *find_oldest(const struct builds *bs)
 {
 	struct build *oldest = NULL;
@@ -297,7 +297,7 @@ void builds_on_ended(struct build *b)
 	loop_defer(bs->config.loop, on_turn_end, bs);
 }
 
-/* A sandbox that an earlier gateway made and had no time to write down. */
+/* Whether a build knows the sandbox. An earlier gateway may have died before it recorded one. */
 static bool is_known(struct builds *bs, const char *sandbox_id)
 {
 	list_for_each (&bs->all, struct build, b, link)
@@ -365,7 +365,8 @@ static int check_room(struct builds *bs, const char *project_id, struct err *err
 	return 0;
 }
 
-/* Builds run in jails: where clients may have none, they cannot have them by way of a recipe. */
+/* Builds run in jails: if clients may not have jails, they cannot get one through a recipe
+ * either. */
 static int check_recipe(const struct builds *bs, const json_t *recipe, struct err *err)
 {
 	if (!fleet_forbids(bs->config.fleet, ENGINE_BASE) || recipe_is_shipped(recipe))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which image a step has left, by the step's key. The cache holds a bound of bytes: what was not
- * used for longest is forgotten first, and its image with it unless somebody else needs that.
+ * The image of each step's result, by the step's key. The cache is bounded in bytes: the least
+ * recently used entry is forgotten first, and its image is removed unless it is needed elsewhere.
  */
 #include "build/inside.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Unpacks a recipe's parcels in the sandbox of its step, one after the other: read here as the
- * agent has room, unpacked inside. */
+/* Unpacks a recipe's parcels in the sandbox of its step, one after the other: they are read here as
+ * the agent has room, and unpacked inside. */
 #include "build/fill.h"
 
 #include "build/inside.h"
@@ -54,7 +54,7 @@ static void end(struct fill *f, const struct err *err)
 	done(b, err);
 }
 
-/* Reads on where all of the last chunk was taken. */
+/* Reads the next chunk if all of the last one was taken. */
 static int read_on(struct fill *f, struct err *err)
 {
 	ssize_t n;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What the files of this directory know of a build, and nobody else. */
+/* Private to the files of this directory. */
 #include "base/fair_room.h"
 #include "base/id.h"
 #include "build/build.h"
@@ -26,7 +26,7 @@ enum step {
 	STEP_COUNT,
 };
 
-/* What is under way for a running build; only one thing is. */
+/* What a running build is doing; it does one thing at a time. */
 enum phase {
 	PHASE_NONE,
 	PHASE_WAITING, /* for the template that it starts from */
@@ -134,7 +134,7 @@ must_check int build_load(struct builds *bs, const struct build_row *row, struct
 must_check int cache_load(struct builds *bs, struct err *err);
 void cache_free(struct builds *bs);
 bool cache_has(const struct builds *bs, const struct digest *image);
-/* What is known under the key, or NULL; it counts as used. json is the cache's. */
+/* Looks up a key; it counts as used. The cache owns json. */
 bool cache_find(struct builds *bs, const char *key, struct digest *ret_image,
                 const json_t **ret_json);
 void cache_put(struct builds *bs, const char *key, const struct digest *image, uint64_t bytes,

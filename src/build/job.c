@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How a build gets from step to step. One thing is under way at a time (enum phase), and each ends
- * in a call from the loop:
+ * Moves a build from step to step. One thing is under way at a time (enum phase), and each ends in
+ * a call from the loop:
  *
  *	begin step --> in the cache? ------------------------------------------> next step
  *	     | no
  *	     +--> create a sandbox --> run the script --> seal --> delete the sandbox --> next step
  *
- * Whatever fails, and a cancel, goes to end_job(), which deletes the sandbox before anybody is
- * told: a build that has failed has left nothing but whole steps in the cache.
+ * Every failure, and a cancel, goes to end_job(), which deletes the sandbox before anybody is told.
+ * So a failed build leaves nothing but complete steps in the cache.
  *
- * The row is written before each thing that outlives the gateway. A gateway that comes back finds
- * the sandbox and the exec by their ids and reads the output from its beginning, of which it logs
- * what is not in the log yet; where one of them is missing, the step begins anew. A step that kills
- * gateways is given up after some attempts.
+ * The row is written before anything that outlives the gateway is made. The next gateway finds the
+ * sandbox and the exec by their ids, reads the output from its beginning, and logs what is not in
+ * the log yet. If one of them is missing, the step starts again. A step during which the gateway
+ * dies repeatedly is given up after some attempts.
  *
- * A build that may be tried again forgets where it was, pauses and sets out anew: whatever has
- * passed meanwhile (an archive that was being written, a network that was away) is seen afresh.
+ * A build that may be retried forgets its position, pauses and starts again, so that temporary
+ * problems (an archive that was being updated, a network that was down) have passed.
  */
 #include "build/plan.h"
 
@@ -46,7 +46,7 @@ static struct sandbox *find_sandbox(const struct build *b)
 	                        : NULL;
 }
 
-/* What cannot be written down now is written with the next change. */
+/* Writes the row; if that fails, the next change writes it. */
 static void note(const struct build *b)
 {
 	struct err err;
@@ -151,7 +151,7 @@ static void on_deleted(struct sandbox *s, const struct err *err, void *arg)
 		next_step(b);
 }
 
-/* Behind a step on the host another on it: neither seals what it has found. */
+/* Whether the next step uses the same sandbox: both run on `host`, and neither is sealed. */
 static bool shares_sandbox(const struct build *b)
 {
 	enum step next = b->step + 1;
@@ -162,7 +162,7 @@ static bool shares_sandbox(const struct build *b)
 	       plan_is_on_host(next);
 }
 
-/* The next step has its own sandbox, unless both are on the host. */
+/* Deletes the step's sandbox, unless the next step uses it too. */
 static void leave_step(struct build *b)
 {
 	struct sandbox *s = find_sandbox(b);
@@ -176,7 +176,7 @@ static void leave_step(struct build *b)
 	sandbox_delete(s, END_DELETED, on_deleted, b);
 }
 
-/* What a step told, for those that find it in the cache later. */
+/* Keeps the step's report for builds that find it in the cache later. */
 static void keep_report(struct build *b, const json_t *report)
 {
 	json_t *packages = json_object_get(report, "packages");
@@ -190,7 +190,7 @@ static void keep_report(struct build *b, const json_t *report)
 	b->languages = json_incref(languages);
 }
 
-/* The step is whole: whoever needs the same has it. */
+/* The step is complete: puts it into the cache. */
 static void remember(struct build *b, const struct digest *image, uint64_t bytes)
 {
 	auto_json json_t *report = plan_is_last(b, b->step)
@@ -242,7 +242,7 @@ static void seal(struct build *b)
 	end_job(b, &err);
 }
 
-/* What one step has found out holds for other builds too. */
+/* Keeps what a step has found out for other builds. */
 static void learn(struct build *b)
 {
 	const struct registries *told = &b->report.registries;
@@ -317,7 +317,7 @@ static void on_failed_deleted(struct sandbox *s, const struct err *err, void *ar
 		pause_job(b);
 }
 
-/* From the first step, at the archive's state of then: those that were whole are in the cache. */
+/* Starts from the first step, with the archive's state of then; complete steps are in the cache. */
 static void try_again(struct build *b, const struct err *err)
 {
 	struct sandbox *s = find_sandbox(b);
@@ -586,7 +586,7 @@ static void on_stray_deleted(struct sandbox *s, const struct err *err, void *arg
 	begin_step(b);
 }
 
-/* Its sandbox and its exec are as they were, or the step begins anew. */
+/* Finds its sandbox and exec again, or starts the step again. */
 void job_rejoin(struct build *b)
 {
 	struct sandbox *s = find_sandbox(b);

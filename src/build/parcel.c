@@ -129,7 +129,7 @@ static void keep(int dir_fd, const char *name, const struct stat *st, void *arg)
 	memcpy(one->name, name, len + 1);
 }
 
-/* Of names without their hash: those of one project are equal. */
+/* Compares names without their hash: those of one project are equal. */
 static int compare_projects(const struct kept *a, const struct kept *b)
 {
 	size_t len_a = strlen(a->name) - PARCEL_HASH_LEN, len_b = strlen(b->name) - PARCEL_HASH_LEN;
@@ -137,7 +137,7 @@ static int compare_projects(const struct kept *a, const struct kept *b)
 	return len_a != len_b ? (len_a > len_b) - (len_a < len_b) : memcmp(a->name, b->name, len_a);
 }
 
-/* By projects, the oldest first. */
+/* Sorts by project, the oldest first. */
 static int compare_kept(const void *a, const void *b)
 {
 	const struct kept *x = a, *y = b;
@@ -146,7 +146,8 @@ static int compare_kept(const void *a, const void *b)
 	return by_project ? by_project : (x->at_s > y->at_s) - (x->at_s < y->at_s);
 }
 
-/* The oldest of the project that has the most; the list is sorted, and what went has no bytes. */
+/* The oldest parcel of the project that has the most; the list is sorted, and removed ones have no
+ * bytes. */
 static struct kept *find_oldest(const struct kept_list *list)
 {
 	struct kept *found = NULL;
@@ -171,7 +172,8 @@ static struct kept *find_oldest(const struct kept_list *list)
 	return found;
 }
 
-/* Who keeps the most loses the oldest, so that nobody loses what he has by what others send. */
+/* The project that keeps the most loses its oldest, so that nobody loses parcels because others
+ * send many. */
 static void make_room(const struct builds *bs)
 {
 	struct kept_list list = {0};

@@ -6,14 +6,14 @@
  *
  *	parcel_expect() --> a token --> parcel_begin() --> parcel_write() … --> parcel_finish()
  *
- * One is a file of the gateway's own, plain or gzipped tar, which nobody reads but a sandbox's
- * agent. It is known by its project and a hash that is the client's word: of what it was made from,
- * so that whoever has the same again needs not send it. Another project's cannot be named.
+ * A parcel is a file of the gateway, a plain or gzipped tar, and only a sandbox's agent parses it.
+ * It is known by its project and a hash that the client gives: of its sources, so that a client
+ * that has the same again need not send it. A client cannot name another project's parcel.
  *
- * Written under a name of its own until it is whole, so that a gateway that dies leaves none that
- * could be taken for one. Both a parcel and all of them together are bounded; of the project that
- *keeps the most, the oldest goes first. A token is good until it was used, a gateway ends, or its
- *project has asked for many more.
+ * It has a temporary name until it is complete, so that a gateway that dies leaves no half parcel.
+ * The size of a parcel and of all together are bounded; the oldest of the project that keeps the
+ * most is removed first. A token is valid until it is used, the gateway ends, or its project has
+ * asked for many more.
  */
 #include "base/id.h"
 #include "build/build.h"
@@ -24,10 +24,10 @@
 
 bool parcel_is_hash(const char *text);
 bool parcel_has(const struct builds *bs, const char *project_id, const char *hash);
-/* The word that lets one come in, which is given to that key. */
+/* Makes the token that lets one parcel in; it is given to that key. */
 void parcel_expect(struct builds *bs, const char *project_id, const char *key_id, const char *hash,
                    char ret_token[ID_SIZE]);
-/* Whose it is: true with project and key, or false: nobody's. */
+/* The owner of a token: true with project and key, or false if it is unknown. */
 bool parcel_owner(const struct builds *bs, const char *token, char ret_project_id[ID_SIZE],
                   char ret_key_id[ID_SIZE]);
 
@@ -39,9 +39,9 @@ must_check int parcel_finish(struct parcel_in *in,
                              struct err *err); /* frees it, whatever it gives */
 void parcel_drop(struct parcel_in *in);        /* the same; NULL is fine */
 
-/* To be read; *ret_gzip: it is gzipped. The caller closes the fd that it gives. */
+/* Opens it for reading; *ret_gzip: it is gzipped. Returns an fd, which the caller closes. */
 must_check int parcel_open(const struct builds *bs, const char *project_id, const char *hash,
                            bool *ret_gzip, struct err *err);
-/* Once, at the start: what an earlier gateway left half-written goes. */
+/* Called once, at the start: removes what an earlier gateway left half-written. */
 void parcels_settle(struct builds *bs);
 void parcels_close(struct builds *bs);

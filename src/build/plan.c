@@ -92,7 +92,7 @@ static const char *pip_index(const struct build *b)
 	return own ? own : b->owner->learnt.pip;
 }
 
-/* Of which programs the registry has to be asked for. */
+/* The programs whose registry must be found out. */
 static const char *unknown_registries(const struct build *b)
 {
 	bool npm = (has_npm(b) || has_items(b, "npm_packages")) && !npm_registry(b)[0];
@@ -149,7 +149,7 @@ const char *plan_user(const struct build *b, enum step step)
 	return step != STEP_CHECKS ? "root" : user ? user : "user";
 }
 
-/* The end of a suite's name behind the release's: "", "-updates" or "-security"; or NULL. */
+/* The part of a suite's name after the release: "", "-updates" or "-security"; or NULL. */
 static const char *suite_rest(const char *suite, size_t len, const char *release)
 {
 	static const char *const rests[] = {"", "-updates", "-security"};
@@ -163,7 +163,7 @@ static const char *suite_rest(const char *suite, size_t len, const char *release
 	return NULL;
 }
 
-/* Appends the sources that are of a release, under the name of the suite. */
+/* Appends the sources of a release, with the name of the suite. */
 static void append_sources(const struct builds_config *c, const char *release, const char *suite,
                            struct buf *out)
 {
@@ -207,7 +207,7 @@ static char *join(const json_t *list)
 	return xstrdup(buf_str(&out));
 }
 
-/* "NAME VERSION HASH" of each, in the order of their names. */
+/* "NAME VERSION HASH" for each, in the order of their names. */
 static char *npm_lines(const struct build *b)
 {
 	auto_json json_t *npm = recipe_npm(b->recipe, ARCH);
@@ -230,7 +230,7 @@ static char *npm_lines(const struct build *b)
 	return xstrdup(buf_str(&out));
 }
 
-/* "BASE64 PATH" of each. */
+/* "BASE64 PATH" for each. */
 static char *file_lines(const struct build *b)
 {
 	json_t *files = json_object_get(b->recipe, "files");
@@ -311,7 +311,7 @@ json_t *plan_argv(const struct build *b, enum step step)
 	return argv;
 }
 
-/* Hashed are the very words and variables of the step. */
+/* Hashes the exact arguments and variables of the step. */
 void plan_key(const struct build *b, enum step step, char key[PLAN_KEY_SIZE])
 {
 	auto_json json_t *all = json_object();

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What a step is: where it runs, as whom, with which words and variables, what it may reach, and
- * the key under which its result is found again. No I/O here.
+ * Describes a step: where it runs, as which user, with which arguments and variables, what it may
+ * reach, and the key of its result. No I/O here.
  *
  * A source is a line "OPTIONS URI SUITE COMPONENT…" as the daemon has read it from the host's apt
- * (OPTIONS "[]" or apt's own, such as "[trusted=yes]"). Sources of the host's suite serve any other
- * suite too: its name is put in the place of the host's.
+ * (OPTIONS "[]" or apt's own, such as "[trusted=yes]"). Sources of the host's suite are used for
+ * other suites too: their name replaces the host's.
  */
 #include "build/inside.h"
 
 #define PLAN_KEY_SIZE 65
 
 const char *step_name(enum step step);
-/* Is there something to do for this recipe? */
+/* Whether this recipe has something to do in this step. */
 bool plan_has(const struct build *b, enum step step);
 bool plan_is_sealed(enum step step);                      /* its files become an image */
 bool plan_is_last(const struct build *b, enum step step); /* of those that are */
 bool plan_is_on_host(enum step step);
-/* Of all steps that the recipe has: which, and how many. */
+/* The index of the step among those that the recipe has, and their number. */
 void plan_place(const struct build *b, unsigned *ret_index, unsigned *ret_count);
 
 /* The archives of the recipe's suite, a line each; the caller frees. "" if there are none. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The names of what a build has made: its own, and whatever others its recipe has (of tags, as
- * other wires know them). Each is a template of the same image. */
+/* Publishes the result of a build under its name, and under further names of its recipe (tags of
+ * the other products' APIs). Each is a template of the same image. */
 #include "build/plan.h"
 
 #include "build/set.h"

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a build's sandbox may reach. Debian's packages come from the archives that the host itself
- * uses and nowhere else; for npm, pip and commands it is the public internet besides. The checks
- * reach nothing.
+ * What a build's sandbox may reach. Debian's packages come only from the archives that the host
+ * itself uses; npm, pip and commands may also reach the public internet. The checks reach nothing.
  *
- * An operator's mirrors often have private addresses. Their names, and no others, may lead there:
- * whoever decides where such a name leads decides what the host's own apt, npm and pip install. So
- * it is for the registries that npm and pip have by themselves, which the step `registries` asks
- * for: it runs nothing but the host's and Debian's own programs.
+ * An operator's mirrors often have private addresses. Only their names may lead there. That is
+ * safe: whoever controls such a name already controls what the host's own apt, npm and pip install.
+ * The same holds for the default registries of npm and pip, which the step `registries` finds out:
+ * it runs only the host's and Debian's own programs.
  */
 #include "build/plan.h"
 
@@ -15,8 +14,8 @@
 
 #include <string.h>
 
-/* The ranges that companies and clouds have their mirrors in. Neither loopback nor link-local,
- * where the host's own services and the metadata of clouds are. */
+/* The ranges in which companies and clouds have their mirrors. Neither loopback nor link-local,
+ * where the host's own services and the clouds' metadata are. */
 static const char *const private_ranges[] = {
 	"10.0.0.0/8",    "172.16.0.0/12",   "192.168.0.0/16", "100.64.0.0/10", "192.0.2.0/24",
 	"198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "fc00::/7",      "2001:db8::/32",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A build as a row of the store, and as clients see it. */
+/* A build as a row of the store, and as JSON for clients. */
 #include "build/plan.h"
 
 #include "base/clock.h"
@@ -21,7 +21,7 @@ static void put_error(struct json_writer *w, const struct build *b)
 	json_close_object(w);
 }
 
-/* So that a build that goes on after a restart needs not ask again. */
+/* Stored so that a build that goes on after a restart need not ask again. */
 static void put_learnt(struct json_writer *w, const struct registries *r)
 {
 	json_put_str(w, "npm_registry", r->npm);
@@ -188,7 +188,7 @@ static void put_time(struct json_writer *w, const char *name, uint64_t us)
 		json_put_null(w, name);
 }
 
-/* How much of the whole is done, in thousandths: each step is as long as any other. */
+/* How much of the build is done, in thousandths; all steps count the same. */
 static unsigned done_permille(const struct build *b, unsigned index, unsigned count)
 {
 	const struct report *o = &b->report;

@@ -15,7 +15,7 @@
 #define PROJECT_SETS 64
 #define SUMMARY_MAX  200
 
-/* The name of the template that it was made from, also where that is a set itself. */
+/* The name of the template that it was made from, also if that is itself a set. */
 static const char *base_name(const struct template *t)
 {
 	const char *of = json_string_value(
@@ -53,7 +53,7 @@ static char *make_summary(const struct template *base, const json_t *words)
 	return xstrdup(buf_str(&text));
 }
 
-/* What sandboxes of the set start with is what those of its template do. */
+/* Copies the start settings of its template: sandboxes of the set start in the same way. */
 static void copy_fields(json_t *recipe, const json_t *manifest)
 {
 	static const char *const fields[] = {"env", "user", "cwd", "entrypoint"};
@@ -101,7 +101,7 @@ static int refuse_host(const struct builds *bs, const char *template, struct err
 	                wanted ? wanted : "python", wanted ? wanted : "python");
 }
 
-/* Nobody waits for a build that cannot end well. */
+/* Refuses a build that cannot succeed, before anybody waits for it. */
 static int check_languages(const struct builds *bs, const struct set_wish *w,
                            const struct template *base, const json_t *words, struct err *err)
 {
@@ -188,7 +188,7 @@ void set_to_json(const struct template *set, struct json_writer *w, const char *
 	json_close_object(w);
 }
 
-/* What is looked for: the one to go first, and whether one has to. */
+/* A search for the set to remove first, and whether one must be removed. */
 struct survey {
 	const struct builds *bs;
 	const struct template *newest;

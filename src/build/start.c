@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Where a build starts from: a suite, for which the host must have archives, or another template.
- * One that is not there yet is waited for if it is being built, and built first if its recipe comes
- * with cloche.
+ * Finds what a build starts from: a suite, for which the host must have archives, or another
+ * template. If the template does not exist yet, the build waits for it if it is being built; if its
+ * recipe comes with cloche, it is built first.
  */
 #include "base/units.h"
 #include "build/plan.h"
@@ -17,7 +17,7 @@
 
 #define ROOM_BYTES (2048 * MIB) /* on the host's disk, before anything is fetched */
 
-/* Whether the one that is waited for waits, by whatever way, for this one. */
+/* Whether the other build waits, directly or indirectly, for this one. */
 static bool is_circle(const struct build *b, const struct build *other)
 {
 	for (unsigned i = 0; other && i < BUILDS_MAX; i++) {
@@ -32,8 +32,8 @@ static bool is_circle(const struct build *b, const struct build *other)
 	return other != NULL;
 }
 
-/* A manifest may have come with an image from elsewhere, and a suite becomes a part of sources,
- * whose names builds may reach: what is none is not known. */
+/* A manifest may come from an imported image, and the suite becomes part of the sources, whose
+ * names builds may reach. So a value that is not a valid suite is ignored. */
 static void take_suite(struct build *b, const json_t *manifest)
 {
 	const char *suite = json_string_value(json_object_get(manifest, "suite"));
@@ -42,7 +42,7 @@ static void take_suite(struct build *b, const json_t *manifest)
 	(void)snprintf(b->suite, sizeof(b->suite), "%s", is_suite ? suite : "");
 }
 
-/* The template that it starts from: there, being made, or about to be; 1 = it has to wait. */
+/* Finds the template that it starts from, or the build that makes it; 1 = it has to wait. */
 static int find_template(struct build *b, struct err *err)
 {
 	const char *name = json_string_value(json_object_get(b->recipe, "from"));
@@ -52,12 +52,12 @@ static int find_template(struct build *b, struct err *err)
 	struct build *other;
 	int r;
 
-	/* One that is being built anew is waited for: what is there is about to be replaced. */
+	/* If the template is being rebuilt, wait for that: it is about to be replaced. */
 	other = b->phase == PHASE_WAITING ? NULL
 	                                  : builds_find_unfinished(b->owner, b->project_id, name);
 	if (other && !is_circle(b, other))
 		return 1;
-	/* Else a client's own image would be run in a jail by a recipe of ours. */
+	/* Else a recipe of ours would run a client's own image in a jail. */
 	if (found && fleet_forbids(b->owner->config.fleet, ENGINE_BASE) &&
 	    !template_is_shared(found))
 		return err_set(err, ERR_FORBIDDEN, 0,
@@ -93,7 +93,7 @@ static int find_template(struct build *b, struct err *err)
 	return r < 0 ? r : 1;
 }
 
-/* A set of packages is of the image that its template had when it was asked for. */
+/* A package set uses the image that its template had when the set was asked for. */
 static int find_image(struct build *b, struct err *err)
 {
 	const json_t *set = json_object_get(b->recipe, "set");

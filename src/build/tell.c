@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What others hear of a build: its log, a line at a time; events, for whoever follows the daemon;
- * and those who watch this build, who are told once a turn that there is something new.
+ * What others learn of a build: its log, line by line; its entries in the event log; and its
+ * watchers, which are called once per turn if there is something new.
  */
 #include "build/inside.h"
 
@@ -50,7 +50,7 @@ void build_say(struct build *b, const char *text)
 	build_say_line(b, text, strlen(text));
 }
 
-/* By whom it was asked for is not known any more when it goes on after a restart. */
+/* After a restart it is no longer known who asked for it. */
 void build_emit(const struct build *b, enum event_type type)
 {
 	struct event ev;

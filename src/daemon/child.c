@@ -28,7 +28,8 @@ static const struct priority {
 	{"gateway", -10, "-10", SLICE_NS}, /* every call passes it twice, and each time is short */
 	{"wall", -5, "-5", 0},
 	{"dialer", -5, "-5", 0},
-	/* A flood of creates is its work: who calls his sandbox must not wait for that. */
+	/* The broker handles floods of creates, and calls to running sandboxes must not wait for
+         * those. */
 	{"broker", 0, "0", 0},
 };
 
@@ -60,8 +61,8 @@ static void on_unwanted(int signo)
 	(void)signo;
 }
 
-/* By a handler that does nothing, not by SIG_IGN: that would go on through exec into every sandbox,
- * whose programs would then not hear Ctrl-C. */
+/* Uses an empty handler, not SIG_IGN: exec would pass that on into every sandbox, whose programs
+ * would then ignore Ctrl-C. */
 void child_disregard(int signo)
 {
 	const struct sigaction action = {.sa_handler = on_unwanted, .sa_flags = SA_RESTART};
@@ -76,17 +77,17 @@ static void reset_signals(void)
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	child_disregard(SIGPIPE);
-	/* A terminal's Ctrl-C goes to the whole group: the launcher alone decides what follows. */
+	/* A terminal's Ctrl-C goes to the whole group; only the launcher acts on it. */
 	child_disregard(SIGINT);
 	child_disregard(SIGHUP);
 }
 
-/* Everybody waits for some of the daemon's parts, so these come before what runs in sandboxes.
- * Their own children do not inherit it. Whoever gave the daemon another priority is left his way.
+/* All clients wait for some of the daemon's parts, so those have a higher priority than sandboxes.
+ * Their children do not inherit it. If the operator gave the daemon another priority, that stays.
  *
- * With autogroups (sched(7)) a priority holds within a session alone, and all sandboxes together
- * weigh as much as one session. So each part is a session, and that has the priority, too. Guests
- * are in sessions and control groups of their own. */
+ * With autogroups (sched(7)) a priority only holds within a session, and all sandboxes together
+ * weigh as much as one session. So each part is a session, and the session has the priority too.
+ * Guests have their own sessions and control groups. */
 static void set_priority(const struct priority *p)
 {
 	struct sched_attr attr = {.size = sizeof(attr),
@@ -143,7 +144,7 @@ static void on_beat(struct loop *loop, void *arg)
 	struct beat *b = arg;
 
 	(void)loop;
-	/* A launcher that does not read has many of them: one more would say nothing. */
+	/* If the launcher does not read, many beats wait already; one more is not needed. */
 	if (*b->control_fd >= 0)
 		(void)!send(*b->control_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 	loop_timer_set_in(b->timer, b->period_us);
@@ -194,7 +195,7 @@ int broker_main(const struct site *site, int gateway_fd, int control_fd)
 {
 	const struct config *c = site->config;
 	const int keep[] = {gateway_fd, control_fd, site->lock_fd, site->agent_fd, site->vmm_fd};
-	/* A spare that makes room for a sandbox may still be going when that comes. */
+	/* A spare that makes room for a sandbox may not be gone yet when the sandbox is made. */
 	const uint32_t sandboxes_max = MIN(c->sandboxes_max + c->pool_max, BROKER_SLOTS);
 	struct broker_config config = {
 		.host = {.data_dir = c->data_dir,

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The commands that are the daemon's: wiring, no logic of their own. argv[0] is the command's name;
- * the result is the program's exit code.
+ * The daemon's commands: wiring, no logic of their own. argv[0] is the command's name; the result
+ * is the program's exit code.
  *
  *	launcher (root) --+-- broker (root)     src/broker: namespaces, mounts, cgroups
  *	                  +-- gateway (cloche)  HTTP, store, sandboxes, execs
+ *	                  +-- wall (nobody)     src/wall: sandboxes' connections out
+ *	                  +-- dialer (nobody)   the gateway's connections out
  */
 #include "base/err.h"
 
@@ -17,7 +19,7 @@
 /* `cloche serve`: returns when the daemon has stopped. Options are those of config.h. */
 int serve_command(int argc, char **argv);
 
-/* What a daemon that runs here says of itself. */
+/* What a daemon that runs here reports about itself. */
 struct doctor_problem { /* as /v1/health has it */
 	const char *code, *message, *hint;
 };
@@ -35,13 +37,13 @@ struct doctor_word {
 	struct doctor_build builds[DOCTOR_BUILDS_MAX];
 	size_t n_builds;
 };
-/* `cloche doctor`: 0 if the jail engine can run on this host, and the daemon takes new work;
- * else 1. word: NULL, no daemon. */
+/* `cloche doctor`: 0 if the jail engine can run on this host, and the daemon accepts new work; else
+ * 1. word is NULL if there is no daemon. */
 int doctor_run(bool json, const struct doctor_word *word);
-/* `cloche doctor --upgrade`: 0 if this program carries over all that is in the directories, 1 if
- * not, having said what by name. < 0: it could not look. */
+/* `cloche doctor --upgrade`: 0 if this program can take over everything in the directories. 1 if
+ * not; then it has named what it cannot. < 0: it could not look. */
 int doctor_upgrade(bool json, const char *data_dir, const char *run_dir, struct err *err);
-/* The same as a text, for so many sandboxes at once; to be freed. NULL: it could not be made. */
+/* The same as a text, for that many sandboxes at once; the caller frees it. NULL on failure. */
 char *doctor_json(uint32_t sandboxes);
 
 /* The gateway's user, by the setting `user`. */

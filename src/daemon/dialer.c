@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The dialer process: the daemon's only way to connect to anything. It holds no secret, belongs to
- * nobody (uid 65534) and reads no byte of what is sent. Each call is a child of its own, which
- * resolves the name, holds every address against what may be reached, connects to the first that
- * answers and sends the socket to the gateway; a resolver that hangs or is led astray by a hostile
- * answer costs that child. What is judged is what is dialled: the name is resolved once.
+ * The dialer process: it makes the gateway's outgoing connections. It holds no secret, runs as
+ * nobody (uid 65534) and reads no byte of what is sent. Each call is a child, which resolves the
+ * name, checks that every address is allowed, connects to the first that answers and sends the
+ * socket to the gateway. If a resolver hangs or is exploited by a hostile answer, only that child
+ * is lost. The name is resolved once, so the address that was checked is the one that is dialled.
  */
 #include "base/fd.h"
 #include "daemon/child.h"
@@ -69,7 +69,7 @@ static bool read_address(const struct sockaddr *sa, struct address *ret)
 	return false;
 }
 
-/* The host's own addresses, as they are now; loopback is closed anyway. */
+/* The host's current addresses; loopback is closed anyway. */
 static size_t list_own(struct cidr own[OWN_MAX])
 {
 	const struct range_site everybody = {0};

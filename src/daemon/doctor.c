@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `cloche doctor`: a table of what the host could have, what each is for, and how to get it. */
+/* `cloche doctor`: a table of what a host can have, what each is for, and how to get it. */
 #include "base/clock.h"
 #include "base/json/json.h"
 #include "base/units.h"
@@ -60,7 +60,7 @@ static const struct check checks[] = {
 };
 /* clang-format on */
 
-/* What no look at the host tells, but a daemon that runs on it. */
+/* A check that only a running daemon can answer. */
 static const struct check warm_check = {
 	.name = "warm_copies",
 	.weight = WEIGHT_EXTRA,
@@ -73,7 +73,7 @@ struct finding {
 	char detail[PROBE_DETAIL_SIZE];
 };
 
-/* Of the daemon that the usual file of settings describes. */
+/* By the settings in the usual file. */
 static uint32_t count_sandboxes(void)
 {
 	char *argv[] = {unconst("serve"), NULL};
@@ -147,7 +147,7 @@ static void put_builds(struct json_writer *w, const struct doctor_word *word)
 	json_close_array(w);
 }
 
-/* warm, word: NULL, without a daemon's word. */
+/* warm and word are NULL without a running daemon. */
 static int put_json(const struct finding *findings, const struct finding *warm,
                     const struct doctor_word *word, bool can_run, struct buf *out)
 {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The gateway process: confined first, then wired together from the bottom up, and listening last,
- * when the fleet knows what is alive. It stops in the reverse order:
+ * The gateway process. It is confined first, then wired together from the bottom up, and listens
+ * last, when the fleet knows which sandboxes are alive. It stops in the reverse order:
  *
- *	SIGTERM --> no new connections, replies end or are cut --> (--rm: sandboxes deleted) -->
- *exit
+ *	SIGTERM --> no new connections, replies end or are cut
+ *	        --> (--rm: sandboxes deleted) --> exit
  *
- * When the launcher dies or closes the control socket (because the broker died), there is nobody to
- * be polite for: it stops at once, and the next start goes on from the store.
+ * When the launcher dies or closes the control socket (because the broker died), a clean shutdown
+ * is of no use: the gateway stops at once, and the next start continues from the store.
  */
 #include "api/api.h"
 #include "api/frame/access.h"
@@ -49,8 +49,8 @@
 #define CRASH_COUNTERS_PATH "/jots"
 #define MEMORY_US           (5 * SECOND_US) /* after which what is free is given back */
 #define BACKUP_DIR          "/backup"       /* copies of the database, while a backup is made */
-/* Of results of code calls that are not sent yet: 8 that are as large as one can be; and what each
- * project may have whatever the others have. */
+/* The bound for results of code calls that are not sent yet: 8 of the largest size; and what each
+ * project may always have. */
 #define HELD_BYTES_MAX ((size_t)320 * 1024 * 1024)
 #define HELD_BYTES_OWN ((size_t)8 * 1024 * 1024)
 
@@ -109,7 +109,7 @@ static void add_host(struct gateway *g, const char *name)
 		g->hosts[g->n_hosts++] = name;
 }
 
-/* Its own address, as a Host header has it. */
+/* Its own address, as in a Host header. */
 static void add_listener(struct gateway *g, size_t i)
 {
 	char text[64];
@@ -121,9 +121,9 @@ static void add_listener(struct gateway *g, size_t i)
 }
 
 /*
- * Which Host names are answered, so that a web page which makes its name point at us is not: those
- * that were set, and always those of this machine for itself, which no page can have. One that
- * listens on every address cannot know its names: unless it is told them, all are let in.
+ * The Host names that are answered, against DNS rebinding: those in the settings, and always the
+ * local names of this machine, which no web page can have. A daemon that listens on every address
+ * cannot know its names: unless they are set, all are accepted.
  */
 static const char *const *allowed_hosts(struct gateway *g)
 {
@@ -145,8 +145,7 @@ static const char *const *allowed_hosts(struct gateway *g)
 	return g->hosts;
 }
 
-/* Where previews are found, as far as we can know: at the first TCP listener, or as we were told.
- */
+/* The URL of previews: as in the settings, else the first TCP listener. */
 static void set_preview(struct gateway *g)
 {
 	const struct config *c = g->site->config;
@@ -194,7 +193,7 @@ static void collect_routes(struct gateway *g)
 	g->api.n_routes = g->n_routes;
 }
 
-/* What sandboxes serve under names of their own comes first: there every path is theirs. */
+/* Sandboxes' own host names come first: there every path belongs to the sandbox. */
 static int divert(struct http_req *req, struct err *err)
 {
 	int r = compat_divert(req, err);
@@ -322,7 +321,7 @@ static void tell_replaced(struct gateway *g, const struct child_loss *lost)
 	}
 }
 
-/* The launcher hands over the socket of a new wall or dialer, or it has ended. */
+/* Takes the socket of a new wall or dialer from the launcher, or sees its end. */
 static bool take_news(struct gateway *g)
 {
 	struct child_loss lost;
@@ -502,7 +501,7 @@ static void on_memory(struct loop *loop, void *arg)
 	loop_timer_set_in(g->memory, MEMORY_US);
 }
 
-/* It names its files as it sees them. */
+/* Paths are as the gateway sees them, below its root. */
 static int open_store(struct gateway *g, struct err *err)
 {
 	int r = store_open(STORE_PATH, &g->store, err);
@@ -583,7 +582,7 @@ static int run(struct gateway *g, const struct gateway_fds *fds, struct err *err
 	auto_free char *root_dir = xasprintf("%s/gateway", c->data_dir);
 	int r = 0;
 
-	/* While it can be seen. Without it every start counts as one of the machine. */
+	/* Read while it can be seen. Without it every start counts as a reboot. */
 	if (fd_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", g->boot_id,
 	                 sizeof(g->boot_id)) < 0)
 		g->boot_id[0] = '\0';

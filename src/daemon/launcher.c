@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Broker and gateway live and die together: each sees the end of the other as the end of the socket
- * between them. The launcher waits until all are gone, then starts them anew. Wall and dialer go
- * with them, too; but when one of these dies alone, which is what bytes from outside could make it
- * do, it is started alone, and the gateway gets its new socket over the control socket.
+ * between them. The launcher waits until all are gone, then starts them again. Wall and dialer end
+ * with them too. But if one of these dies alone, for example because of hostile bytes from outside,
+ * only that one is started again, and the gateway gets its new socket over the control socket.
  *
- *	starting --> up --+--> falling (one died: the other is on its way out) --> resting -->
- *starting |              +--> stopping (asked to) --> done
- *	   +--> done: a pair that was never up once is not tried again, its error is for a person
+ *	starting --> up --+--> falling (one died, the other ends too) --> resting --> starting
+ *	   |              +--> stopping (asked to) --> done
+ *	   +--> done: a pair that was never up is not tried again; a person must see its error
  *
- * SIGHUP brings new settings in the same way: if they can be read, gateway and broker end politely,
- * and new ones take over sandboxes and listeners (up --> reloading --> starting). Settings that
- * they do not come up with are taken back.
+ * SIGHUP brings new settings in the same way: if they can be read, gateway and broker shut down
+ * cleanly, and new ones take over sandboxes and listeners (up --> reloading --> starting). If they
+ * do not start with the new settings, the old ones are used again.
  *
- * Pairs that die soon after their start are tried again later and later, and then given up, so that
- * a fault which is in the data does not become a busy loop. One that was up and then killed by
- * SIGKILL is no such fault: that is an operator, or the kernel short of memory.
+ * Pairs that die soon after their start are started again after growing pauses, and then given up,
+ * so that an error in the data does not become a busy loop. A pair that was up and was then killed
+ * by SIGKILL does not count: that was an operator, or the kernel short of memory.
  *
- * A part that is there and does nothing, because it was stopped or spins, is killed and so replaced
- * (watchdog.h). The gateway is told what was replaced and why, and writes it to the event log.
+ * A part that is stuck, because it was stopped or spins, is killed and so replaced (watchdog.h).
+ * The gateway is told what was replaced and why, and writes it to the event log.
  */
 #include "daemon/launcher.h"
 
@@ -158,7 +158,7 @@ static void give_up(struct launcher *l)
 	finish(l);
 }
 
-/* All are gone. */
+/* Called when all are gone. */
 static void on_pair_gone(struct launcher *l)
 {
 	bool was_quick = !l->was_killed && loop_now_us(l->loop) - l->started_us < QUICK_LIFE_US;
@@ -189,7 +189,7 @@ static void on_pair_gone(struct launcher *l)
 	move(l, PHASE_RESTING, REST_US << (l->quick_lives - 1));
 }
 
-/* What ends does so because it was told to. */
+/* Whether parts end because they were told to. */
 static bool is_ending(const struct launcher *l)
 {
 	return l->phase == PHASE_STOPPING || l->phase == PHASE_RELOADING;
@@ -204,7 +204,7 @@ static void close_control(struct child *c)
 
 static void read_control(struct child *c);
 
-/* Those who wait for it are the gateway's: it is told whom it has lost, and how. */
+/* What the gateway is told about a lost part, since its clients may wait for that part. */
 static struct child_loss loss_of(const struct child *c)
 {
 	return (struct child_loss){.part = (uint8_t)roles[c->role].letter,
@@ -292,7 +292,7 @@ static void on_report(struct child *c, const struct child_report *report)
 	}
 }
 
-/* Whether there may be more. */
+/* Returns whether there may be more. */
 static bool read_one(struct child *c)
 {
 	struct child_report report;
@@ -346,7 +346,7 @@ static void look_at(struct child *c)
 	send_signal(c, SIGKILL);
 }
 
-/* Starts and ends have a time of their own, after which all are killed. */
+/* Starts and stops have their own timeouts, after which all are killed. */
 static void on_look(struct loop *loop, void *arg)
 {
 	struct launcher *l = arg;
@@ -390,7 +390,7 @@ static void on_stop(struct loop *loop, void *arg)
 		on_patience_end(loop, l);
 		return;
 	}
-	/* A gateway that is being replaced deletes nothing: the next one is told to. */
+	/* A gateway that is being replaced deletes nothing: the next one does so. */
 	if (l->phase == PHASE_RELOADING && l->site->config->is_rm && !l->wants_stop) {
 		l->wants_stop = true;
 		return;
@@ -437,7 +437,7 @@ static const struct pair_fds no_fds = {
 
 static int make_link(struct pair_fds *fds, enum role role, struct err *err)
 {
-	/* The others may wait for the gateway with what they have to say. */
+	/* The sockets of the other parts may block. */
 	int flags = SOCK_CLOEXEC | (role == ROLE_BROKER ? SOCK_NONBLOCK : 0);
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | flags, 0, fds->link[role]) < 0)
@@ -495,7 +495,7 @@ static int start_child(struct launcher *l, enum role role, struct pair_fds *fds,
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch the %s", roles[role].name) : 0;
 }
 
-/* One that died alone is followed by another. */
+/* Starts a successor of a part that died alone. */
 static void on_rest_end(struct loop *loop, void *arg)
 {
 	struct child *c = arg;
@@ -546,7 +546,8 @@ static void start_pair(struct launcher *l)
 	}
 }
 
-/* What ends cannot be followed any more. Sandboxes stay, and systemd starts the daemon again. */
+/* Parts that end cannot be replaced any more, so the daemon exits. Sandboxes stay, and systemd
+ * starts the daemon again. */
 static void on_starter_lost(struct loop *loop, void *arg)
 {
 	struct launcher *l = arg;
@@ -560,7 +561,7 @@ static void on_starter_lost(struct loop *loop, void *arg)
 	keep_err(l, &err);
 }
 
-/* What it gives up, the starter still has. */
+/* The starter keeps the rights that the launcher drops here. */
 static int confine_itself(struct launcher *l, struct err *err)
 {
 	int r = confine_all(err);
@@ -583,7 +584,7 @@ static void on_life_end(struct loop *loop, uint32_t events, void *arg)
 	on_stop(loop, l);
 }
 
-/* A private daemon ends with the process that started it, however that ends. */
+/* A private daemon ends when the process that started it ends, in any way. */
 static int watch_life(struct launcher *l)
 {
 	int fd = l->site->config->life_fd;

@@ -131,7 +131,8 @@ int listen_unix(const char *path, gid_t gid, int *ret_fd, struct err *err)
 	r = remove_stale(path, err);
 	if (r < 0)
 		return r;
-	/* The mode before bind() is the file's at birth: narrow first, then the group, then wide.
+	/* The mode before bind() is the new file's mode: so it is narrow first, then the group is
+	 * set, then it is widened.
 	 */
 	if (fchmod(fd, 0600) < 0 || bind(fd, (struct sockaddr *)&un, sizeof(un)) < 0 ||
 	    lchown(path, 0, gid) < 0 || chmod(path, 0660) < 0 || listen(fd, BACKLOG) < 0)

@@ -10,7 +10,8 @@
 
 void memory_prepare(void)
 {
-	/* Once set, they stay. Else each large block that is freed raises both, up to 64 MiB. */
+	/* Once set, they stay fixed. Else each large block that is freed raises both, up to 64
+	 * MiB. */
 	(void)mallopt(M_MMAP_THRESHOLD, LARGE);
 	(void)mallopt(M_TRIM_THRESHOLD, SLACK_TOP);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Memory that a burst took goes back to the host. malloc keeps what is freed for the next burst,
- * and left alone it keeps ever more: so its thresholds are fixed, and what is free is given back
- * from time to time.
+ * Gives memory back to the host after a burst. malloc keeps freed memory for the next burst, and by
+ * default it keeps more and more. So its thresholds are fixed, and free memory is given back from
+ * time to time.
  */
 
 void memory_prepare(void);   /* at the start */

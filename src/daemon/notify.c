@@ -26,7 +26,7 @@ void notify_send(const char *state)
 	if (un.sun_path[0] == '@')
 		un.sun_path[0] = '\0';
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	/* Whoever reads nothing must not hold up the launcher. */
+	/* A reader that reads nothing must not block the launcher. */
 	if (fd < 0 ||
 	    sendto(fd, state, strlen(state), MSG_NOSIGNAL | MSG_DONTWAIT, (struct sockaddr *)&un,
 	           (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) < 0)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What the gateway sends to the world by itself: webhooks, through the dialer. */
+/* What the gateway sends out by itself: webhooks, through the dialer. */
 #include "daemon/config/config.h"
 #include "hook/hook.h"
 
 #define OUTGOING_RANGES_MAX 64
 
-/* Ranges of the settings that are not public and may be sent to. */
+/* Ranges in the settings that are not public but may be sent to. */
 struct outgoing_ranges {
 	struct cidr items[OUTGOING_RANGES_MAX];
 	size_t n;
@@ -19,7 +19,7 @@ struct outgoing {
 	struct dialer *dialer;
 	struct hooks *hooks;
 };
-/* While the host's certificates can be read. */
+/* Called while the host's certificates can still be read. */
 must_check int outgoing_prepare(struct outgoing *o, const struct config *config, struct err *err);
 /* Owns dialer_fd. */
 must_check int outgoing_open(struct outgoing *o, struct loop *loop, struct store *store,

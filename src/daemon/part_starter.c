@@ -6,7 +6,7 @@
 
 enum { JOB_PART, JOB_TRY, JOB_KEEP, JOB_UNDO, JOB_COUNT };
 
-/* In a new process, which is that part from now on. */
+/* Runs in a new process, which is that part from now on. */
 static int run_part(const struct starter_order *given, void *arg)
 {
 	const struct part_starter *p = arg;
@@ -71,7 +71,7 @@ int part_starter_open(struct part_starter *p, struct loop *loop, loop_fn lost, v
 		[JOB_KEEP] = {.run = run_keep, .arg = p, .is_here = true},
 		[JOB_UNDO] = {.run = run_undo, .arg = p, .is_here = true},
 	};
-	/* Whoever waits for their ends waits for the launcher's alone. */
+	/* Readers of these fds must see only the launcher's end. */
 	const int shed[] = {p->site->config->ready_fd, p->site->config->life_fd};
 	const struct starter_spec spec = {.name = "cloche-starter",
 	                                  .jobs = jobs,

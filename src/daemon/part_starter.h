@@ -2,8 +2,8 @@
 #pragma once
 /*
  * The launcher's starter (src/loop/starter.h): it forks the daemon's parts, so that the launcher
- * itself needs neither the right to nor theirs. It has the site as it was prepared, and goes along
- * with each step of a reload, since parts are started with the settings that it has.
+ * needs neither that right nor the parts' rights. It has the prepared site, and follows each step
+ * of a reload, since parts start with the settings that it has.
  */
 #include "daemon/child.h"
 #include "daemon/reload.h"
@@ -29,7 +29,7 @@ must_check int part_starter_open(struct part_starter *p, struct loop *loop, loop
 void part_starter_close(struct part_starter *p);
 must_check int part_starter_start(struct part_starter *p, const struct part_order *order,
                                   pid_t *ret_pid, int *ret_pidfd);
-/* reload.h, here and there. */
+/* The steps of reload.h, in the launcher and in the starter. */
 must_check int part_starter_try(struct part_starter *p, struct err *err);
 bool part_starter_keep(struct part_starter *p);
 bool part_starter_undo(struct part_starter *p);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Settings of a running daemon, read again from the file and command line that it was started with.
- * They are on trial until the processes that were started with them are up.
+ * Reads the settings of a running daemon again, from the file and command line that it was started
+ * with. They are on trial until the processes that were started with them are up.
  *
  *	as they were --try--> on trial --+--keep--> the new ones
  *	                                 +--undo--> as they were
@@ -17,7 +17,7 @@ struct reload {
 	struct config before; /* while on trial */
 };
 
-/* On failure nothing has changed. What only a restart can change is told in the log, and stays. */
+/* On failure nothing has changed. Settings that only a restart can change are logged, and stay. */
 must_check int reload_try(struct reload *r, struct err *err);
 bool reload_keep(struct reload *r); /* false: nothing was on trial */
 bool reload_undo(struct reload *r); /* the same */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `cloche serve`: reads the settings, prepares the site, runs the launcher, tells who waits for it.
+/* `cloche serve`: reads the settings, prepares the site, runs the launcher, and tells its caller
+ * when it is ready.
  */
 #include "base/fd.h"
 #include "daemon/daemon.h"

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The lock is what makes two brokers on the same sandboxes impossible: the launcher takes it and
- * the broker inherits it, so it is free only when both are gone, however they went. It is removed
- * under lock, and one who waited for it checks that the file he holds is still the one with the
- * name.
+ * The lock makes two brokers on the same sandboxes impossible: the launcher takes it and the broker
+ * inherits it, so it is free only when both are gone, however they ended. The file is removed under
+ * the lock, so a process that waited for it checks that its file still has the name.
  */
 #include "daemon/site.h"
 
@@ -62,7 +61,7 @@ static int find_user(struct site *s, struct err *err)
 	return r;
 }
 
-/* What is half restored must not be taken for all there is. */
+/* A half restored directory must not be used as if it were complete. */
 static int check_restored(const struct config *c, struct err *err)
 {
 	auto_free char *mark = xasprintf("%s/" RESTORE_MARK, c->data_dir);
@@ -81,9 +80,10 @@ static bool is_empty_dir(const char *path)
 }
 
 /*
- * A database is made where there is none, and it knows of nothing. That is right at a first start,
- * which the gateway's other files tell from a loss: an empty file is damage, and no database ends
- * what runs. Who has moved it away to begin anew is told what that means.
+ * If there is no database, an empty one is made. That is right at a first start; the gateway's
+ * other files show whether it was lost instead. An empty file is damage, and a missing database
+ * would end running sandboxes. An operator who has moved it away on purpose is told what that
+ * means.
  */
 static int check_database(const struct config *c, struct err *err)
 {
@@ -127,7 +127,8 @@ static int make_parents(const char *path, struct err *err)
 	return 0;
 }
 
-/* A directory that someone else may write to could be swapped under our feet: it is refused. */
+/* A directory that somebody else may write to could be replaced while we use it, so it is
+ * refused. */
 static int make_dir(const char *path, uid_t uid, gid_t gid, mode_t mode, struct err *err)
 {
 	auto_fd int fd = -1;
@@ -174,7 +175,7 @@ static int make_dirs(struct site *s, struct err *err)
 	return r;
 }
 
-/* 0: locked; -EWOULDBLOCK: held, *ret_pid is the launcher that wrote its number there, or 0. */
+/* 0: locked; -EWOULDBLOCK: held, and *ret_pid is the pid of its launcher, or 0. */
 static int try_lock(const char *path, int *ret_fd, uint64_t *ret_pid)
 {
 	auto_fd int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
@@ -227,7 +228,7 @@ static int take_lock(struct site *s, struct err *err)
 	return 0;
 }
 
-/* The directory that this program lies in. */
+/* The directory of this program. */
 static int find_self(char *self, size_t size, struct err *err)
 {
 	ssize_t len = readlink("/proc/self/exe", self, size - 1);
@@ -281,7 +282,7 @@ static int open_agent(const struct config *c, int *ret_fd, struct err *err)
 	return err_hint(err, "name it with --agent PATH");
 }
 
-/* The interpreters' drivers lie as the agent does. Without them only run_code does not work. */
+/* Finds the interpreters' drivers, beside the agent. Without them only run_code does not work. */
 static int find_kernels(struct site *s, struct err *err)
 {
 	static const char *const places[] = {"kernels-beside", "../share/cloche/kernels"};
@@ -296,7 +297,7 @@ static int find_kernels(struct site *s, struct err *err)
 	return r;
 }
 
-/* Sealed, so that what starts in every sandbox cannot change while the daemon runs. */
+/* Sealed, so that the program of every sandbox cannot change while the daemon runs. */
 static int load_program(const char *name, int file, int *ret_fd, struct err *err)
 {
 	auto_fd int memfd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -356,7 +357,7 @@ static int open_listeners(struct site *s, struct err *err)
 			return r;
 	}
 	for (char **p = c->listen; *p; p++) {
-		/* A sweep serves nobody, and another daemon may have the address by now. */
+		/* A sweep serves no clients, and another daemon may have the address by now. */
 		if (strcmp(*p, "none") == 0 || c->is_sweep)
 			continue;
 		r = listen_tcp(*p, &fd, err);
@@ -405,7 +406,7 @@ int site_open_key(const struct site *s, int *ret_fd, struct err *err)
 	return 0;
 }
 
-/* There were keys already, and their owner had put the file away. */
+/* Removes an empty key file: there were keys already, and their owner had moved the file away. */
 void site_drop_empty_key(const struct site *s)
 {
 	auto_free char *path = xasprintf("%s/admin.key", s->config->data_dir);

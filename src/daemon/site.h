@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The place where the daemon runs, made ready by the launcher as root: directories with the right
- * owners, the lock, the gateway's user, the agent's binary, the listeners. Both processes inherit
- * what they need of it.
+ * What the daemon runs on, prepared by the launcher as root: directories with the right owners, the
+ * lock, the gateway's user, the agent's binary, the listeners. The daemon's parts inherit what they
+ * need of it.
  *
  *	DATA/           root 0711        DATA/gateway/   cloche 0700, the gateway's root directory
  *	DATA/wall.key   root 0600, read by the wall before it is confined
@@ -34,12 +34,12 @@ struct site {
 	size_t n_listeners;
 };
 
-/* The agent that lies beside this program. */
+/* Opens the agent beside this program. */
 must_check int site_open_agent(int *ret_fd, struct err *err);
 void site_init(struct site *s, const struct config *config);
 /* -EALREADY: another daemon holds this run directory. */
 must_check int site_prepare(struct site *s, struct err *err);
-/* Takes away the socket and the lock; directories that are empty go too. */
+/* Removes the socket, the lock, and empty directories. */
 void site_clear(struct site *s);
 void site_done(struct site *s); /* closes the fds */
 must_check int site_open_key(const struct site *s, int *ret_fd, struct err *err); /* admin.key */

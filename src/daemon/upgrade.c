@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * `cloche doctor --upgrade`: what an older cloche has left that this one would not carry over, by
- * name, before it is started over it. It only reads, beside the daemon that still runs:
+ * `cloche doctor --upgrade`: names what an older cloche has left that this version cannot take
+ * over, before it is started on it. It only reads, while the old daemon may still run:
  *
  *	RUN/sandboxes/ID/record			a version that is not read here refuses the start
  *	DATA/gateway/state.db			likewise, by the version in its head
@@ -66,7 +66,7 @@ static int open_dir(int at_fd, const char *path)
 	return openat(at_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Calls fn with each entry that is an id of that kind, and its directory. */
+/* Calls fn for each entry that is an id of that kind, with its directory. */
 static void each_id(int dir_fd, const char *kind,
                     void (*fn)(struct look *l, const char *id, int fd), struct look *l)
 {
@@ -146,7 +146,7 @@ static void look_at_database(struct look *l, const char *data_dir)
 		     be32toh(version), migrate_newest());
 }
 
-/* A disk of layers that nobody has mounted hides what is on it. */
+/* Whether the layers are on a disk image that is not mounted, so that they cannot be checked. */
 static bool is_hidden(const char *data_dir, int layers_fd)
 {
 	auto_free char *image = xasprintf("%s/layers.btrfs", data_dir);

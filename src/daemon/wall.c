@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The wall's process: what it needs of the host's files is read first, then it gives up all of
- * them. It belongs to nobody, sees an empty directory, and can make sockets but no process. It ends
- * when the gateway has gone; when it dies alone, the launcher starts another.
+ * The wall's process. It first reads the host's files that it needs, then gives up access to all.
+ * It runs as nobody, sees an empty directory, and can make sockets but no process. It ends when the
+ * gateway is gone; if it dies alone, the launcher starts another.
  *
- * DATA/wall.key is the secret that the keys of sandboxes' issuers are derived from. It is made by
- * the first wall, and no other process ever reads it.
+ * DATA/wall.key is the secret from which the keys of sandboxes' issuers are derived. The first wall
+ * makes it, and no other process ever reads it.
  */
 #include "daemon/wall.h"
 
@@ -102,7 +102,7 @@ static void use_line(struct resolver_config *r, char *line)
 		r->n_servers++;
 }
 
-/* A host without one has no names, and its sandboxes neither. */
+/* If the host has no resolver, neither it nor its sandboxes can resolve names. */
 static void use_host(struct resolver_config *r)
 {
 	char text[RESOLV_CONF_MAX];
@@ -120,7 +120,7 @@ static void on_lost(struct loop *loop, void *arg)
 	loop_stop(loop);
 }
 
-/* In place once it is whole: a wall that dies meanwhile leaves a name that nobody reads. */
+/* It gets its name when it is complete: a wall that dies before leaves only a temporary file. */
 static int make_secret(const char *path, uint8_t secret[ISSUER_SECRET_SIZE], struct err *err)
 {
 	auto_free char *new_path = xasprintf("%s.new", path);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* The settings of the network wall that both of its ends read. */
+/* The settings of the network wall that both gateway and wall read. */
 #include "base/err.h"
 #include "daemon/site.h"
 #include "net/match/range.h"
@@ -18,7 +18,7 @@ struct network_site {
 	uint16_t ports[SITE_LISTENERS_MAX]; /* the daemon's own */
 	size_t n_ports;
 };
-/* Of what the daemon listens on: as long as these fds are open. */
+/* The addresses that the daemon listens on; valid as long as these fds are open. */
 void network_site_listeners(struct network_site *ret, const struct site *site);
 must_check int network_site_read(struct network_site *ret, const struct config *c, struct err *err);
 /* Without the host's own addresses. Borrowed from n. */

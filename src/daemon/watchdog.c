@@ -31,7 +31,7 @@ static char read_state(pid_t pid)
 	return p && p[1] == ' ' ? p[2] : '\0';
 }
 
-/* Of the first thread, which is the one with the loop. */
+/* The times of the first thread, which runs the loop. */
 static void read_times(pid_t pid, struct watchdog_look *ret)
 {
 	char path[32], text[128];
@@ -79,8 +79,8 @@ static uint64_t counted_us(const struct watchdog_look *last, const struct watchd
 		return 0;
 	if (!look->has_waited) /* whether it is starved or spins is not known: it is let be */
 		return look->state == 'R' ? 0 : us;
-	/* A wait is counted when it ends: one that is ready now may have waited all the time, and
-	 * counts for no more than what it ran. */
+	/* The kernel counts a wait only when it ends. A thread that is ready now may have waited
+	 * all the time, so only the time that it ran counts. */
 	if (look->state == 'R')
 		return MIN(us, look->used_us - last->used_us);
 	return us > waited_us ? us - waited_us : 0;

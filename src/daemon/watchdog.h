@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Tells a part of the daemon that is stuck from one that is only slow. Each part beats: it says
- * every few seconds that its loop turns (child_beat()). The launcher looks at each part at the same
- * pace, and counts the time since the last beat in which the part could have beaten.
+ * Tells a stuck part of the daemon from one that is only slow. Each part sends a beat every few
+ * seconds to show that its loop turns (child_beat()). The launcher looks at each part as often, and
+ * counts the time since the last beat in which the part could have sent one.
  *
  * What does not count, so that a busy host hurts nobody:
  * - time in which the part was ready to run and got no CPU (it is starved, not stuck);
@@ -11,7 +11,7 @@
  * - time in which a debugger holds it (state t);
  * - more than LOOK_MOST_US for one look: then the launcher itself did not run.
  *
- * So a part that is stopped or waits for ever is stuck after that much time on the clock, and one
+ * So a part that is stopped or waits for ever counts as stuck after that much real time, and one
  * that spins after that much CPU time.
  */
 #include "base/units.h"
@@ -20,7 +20,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* What /proc says of a process. */
+/* What /proc shows about a process. */
 struct watchdog_look {
 	uint64_t at_us;     /* steady clock */
 	uint64_t waited_us; /* for a CPU, since its start; grows */
@@ -40,7 +40,7 @@ struct watchdog {
 /* False: there is no such process. */
 bool watchdog_read(pid_t pid, uint64_t now_us, struct watchdog_look *ret);
 void watchdog_on_beat(struct watchdog *w);
-/* Gives the time that counts, up to now. */
+/* Returns the time that counts, up to now. */
 uint64_t watchdog_on_look(struct watchdog *w, const struct watchdog_look *look);
 /* How often a part beats and the launcher looks, by the setting. */
 uint64_t watchdog_period_us(uint64_t watchdog_ms);

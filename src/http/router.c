@@ -2,8 +2,8 @@
 /*
  * The checks between a complete head and its handler. The order matters:
  *
- *	divert() --> target --> Host --> Origin --> route --> authorize() --> method --> body -->
- *handler
+ *	divert() --> target --> Host --> Origin --> route --> authorize()
+ *	         --> method --> body --> handler
  *
  * Host and Origin come first because a browser on the same machine can be made to send requests by
  * any site it shows (DNS rebinding, cross-site requests). authorize() comes before 404 and 405, so

@@ -45,7 +45,7 @@ enum package_kind package_kind_of(const char *language, const json_t *has)
 	return json_object_get(has, "javascript") ? PACKAGE_NPM : PACKAGE_APT;
 }
 
-/* Cuts "pip:" off; without such a beginning it is of the bare kind. */
+/* Cuts off a prefix such as "pip:"; without one it is of the bare kind. */
 static const char *split(const char *word, enum package_kind bare, enum package_kind *ret)
 {
 	*ret = bare;
@@ -60,7 +60,7 @@ static const char *split(const char *word, enum package_kind bare, enum package_
 	return word;
 }
 
-/* To pip "Foo_bar" is "foo-bar"; what follows the name (extras, versions) stays as it is. */
+/* For pip "Foo_bar" is "foo-bar"; extras and versions after the name stay as they are. */
 static void fold_pip_name(char *name)
 {
 	for (; *name && !strchr("[=<>!~", *name); name++)

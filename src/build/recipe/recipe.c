@@ -34,7 +34,7 @@ static const struct field {
 	{"warm_modules", SHAPE_LIST,   word_is_module,      "a Python module"},
 };
 
-/* A section, in which keys are whatever fits. */
+/* A section with free keys, which are checked by a function. */
 static const struct section {
 	const char *name;
 	bool (*is_key)(const char *s);
@@ -123,7 +123,7 @@ static int on_entry(const struct toml_entry *e, void *arg, struct err *err)
 	return err_field(err, e->section, "recipes have no such section");
 }
 
-/* A kernel is all that there is in its image, and there is one for all. */
+/* A kernel recipe has nothing but the kernel in its image, and there is one for all projects. */
 static int check_kernel(const json_t *recipe, struct err *err)
 {
 	static const char *const allowed[] = {"name", "summary", "from", "kernel"};

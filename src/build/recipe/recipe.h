@@ -18,10 +18,10 @@
  *	[npm]           "npm@11.6.2" = "sha512-…"     unpacked to /usr/local/lib/node_modules/NAME
  *	[npm-amd64], [npm-arm64]                      the same on that architecture only
  *
- * Read, it is a JSON object with the same names (sections are objects), so that it can be stored,
- * hashed and shown as it is. Whoever may build may run anything in the build's sandboxes; the
- * reader's rules are there so that a word is never taken for an option, and mistakes are told with
- * their line.
+ * A parsed recipe is a JSON object with the same names (sections are objects), so that it can be
+ * stored, hashed and shown as it is. A client that may build may run anything in the build's
+ * sandboxes; the reader's rules only make sure that no word is taken for an option, and that errors
+ * name the line.
  */
 #include "base/json/json.h"
 
@@ -30,9 +30,9 @@
 /* A whole recipe or an error with file, line and field. On success the caller owns *ret. */
 must_check int recipe_parse(const char *name, const char *text, size_t len, json_t **ret,
                             struct err *err);
-/* "trixie" of "debian:trixie", or NULL where it starts from another template. Borrowed. */
+/* "trixie" of "debian:trixie", or NULL if it starts from another template. Borrowed. */
 const char *recipe_suite(const json_t *recipe);
-/* Those of [npm] and of the architecture's own section together; the caller owns it. */
+/* The entries of [npm] and of the architecture's own section; the caller owns it. */
 json_t *recipe_npm(const json_t *recipe, const char *arch);
 
 /* A recipe that comes with cloche, or NULL. */

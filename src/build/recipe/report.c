@@ -191,7 +191,7 @@ static void look_at_log(struct report *o, const char *line)
 		keep(o->last, sizeof(o->last), line);
 }
 
-/* Bytes that are no text become '?', so that what is kept of it can be shown and stored. */
+/* Bytes that are not text become '?', so that the line can be shown and stored. */
 static void make_text(char *line, size_t len)
 {
 	bool is_valid = utf8_is_valid(line, len);

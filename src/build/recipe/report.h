@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What a step's script prints, read line by line as it comes. Lines that begin with "cloche:" are
- * the script's answers (guest/build), those of apt's status are progress, all others are the log.
- * It all comes out of a sandbox, and anything may be in it: a line of another form is part of the
- * log, what is kept of each has a bound, and no answer is more than a text to be shown or hashed.
+ * Reads the output of a step's script line by line. Lines that begin with "cloche:" are the
+ * script's answers (guest/build), apt's status lines are progress, all others go to the log. It
+ * comes from a sandbox and is not trusted: a line of another form is part of the log, each kept
+ * text is bounded, and answers are only shown or hashed.
  *
  *	cloche:state HASH           cloche:date SECONDS
  *	cloche:package<TAB>KIND<TAB>NAME<TAB>VERSION<TAB>LICENCE
@@ -36,8 +36,7 @@ struct report {
 	uint64_t bytes_total, bytes_done; /* of what is fetched; 0 = not known */
 	unsigned permille;                /* of installing */
 	char doing[120];                  /* the last thing that was told */
-	/* why it failed, as far as it said: the last line that was an error, else the last of all
-	 */
+	/* why it failed: its last error line, else its last line */
 	char error[240], last[240];
 	/* Each line of the log, without its end. */
 	void (*on_log)(const char *line, size_t len, void *arg);

@@ -9,7 +9,7 @@
 #define DIGITS "0123456789"
 #define ALNUM  LOWER UPPER DIGITS
 
-/* At most max characters of chars, the first of them of first. */
+/* Whether it has at most max characters, all of chars and the first one of first. */
 static bool is_made_of(const char *s, size_t len, const char *first, const char *chars, size_t max)
 {
 	return len > 0 && len <= max && strspn(s, chars) >= len && strchr(first, s[0]);
@@ -39,7 +39,7 @@ bool word_is_from(const char *s)
 	return strncmp(s, debian, len) == 0 ? word_is_suite(s + len) : word_is_name(s);
 }
 
-/* apt-get takes a '-' at the end of a name for "remove it". */
+/* To apt-get a '-' at the end of a name means "remove it". */
 bool word_is_package(const char *s)
 {
 	size_t len = strcspn(s, "=");
@@ -82,7 +82,7 @@ bool word_is_npm(const char *s)
 	       is_all(at + 1, DIGITS, ALNUM ".+-", 64);
 }
 
-/* A name may end as a file of packages does, and npm would take it for one. */
+/* Whether npm would take the name for a package file, by its ending. */
 static bool is_npm_file(const char *name, size_t len)
 {
 	static const char *const ends[] = {".tgz", ".tar", ".tar.gz"};
@@ -125,7 +125,7 @@ bool word_is_integrity(const char *s)
 	       strspn(s + len, ALNUM "+/") == 86 && strcmp(s + len + 86, "==") == 0;
 }
 
-/* Not where a sandbox has something of its own, or a seal keeps nothing. */
+/* Not a place that a sandbox mounts something on, or that a seal leaves out. */
 static bool is_kept_place(const char *s)
 {
 	static const char *const elsewhere[] = {"/dev/", "/proc/", "/sys/",

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The words of a recipe that end up as arguments of apt-get, pip, curl or a shell's test: each has
- * a form that none of them can take for an option, a pattern or a path elsewhere.
+ * Checks words of a recipe that become arguments of apt-get, pip, curl or a shell's test: none of
+ * these can take them for an option, a pattern or a path elsewhere.
  */
 #include <stdbool.h>
 

@@ -2,8 +2,9 @@
 /*
  *	view: compare ──► conflicts? ──► view: bundle out ──► target: bundle in
  *
- * Both calls see the same three snapshots. The bundle passes through here a window at a time, held
- * back by the slower side; the target's agent begins when it has the end, and the hash fits.
+ * Both calls see the same three snapshots. The bundle passes through here a window at a time, as
+ * fast as the slower side; the target's agent begins to change files when it has the whole bundle
+ * and the hash matches.
  */
 #include "build/transfer/apply.h"
 

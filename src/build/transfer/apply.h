@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What a fork has changed, brought to its parent: three ways, against the snapshot that both come
- * from. A path that the fork has changed and the parent has not becomes the fork's; one that both
- * have changed, and not to the same, is a conflict.
+ * Applies the changes of a fork to its parent: a three-way merge against the snapshot that both
+ * come from. If only the fork has changed a path, the parent gets the fork's version; if both have
+ * changed it differently, that is a conflict.
  *
- * Both are taken as they are at the call. The parent goes on meanwhile: all that comes is inside,
- * and each path is looked at again, before the first one changes; from there on path after path
- * does, within moments, but not as one. What then fails leaves the paths that were done.
+ * Both are taken as they are at the time of the call. The parent goes on meanwhile. Before the
+ * first path is changed, everything has been received and each path has been checked again. Then
+ * path after path is changed within moments, but not atomically: if that fails, the paths that were
+ * done stay changed.
  */
 #include "build/build.h"
 #include "sandbox/fileops/file_call.h"
@@ -36,7 +37,7 @@ struct apply_spec {         /* borrowed for the call */
 };
 struct apply_ops {
 	void (*on_conflict)(const struct record *r, void *arg); /* each */
-	/* Once, unless apply_leave() came first; exactly one is NULL. */
+	/* Called once, unless apply_leave() came first; exactly one is NULL. */
 	void (*on_end)(const struct apply_result *result, const struct err *err, void *arg);
 };
 must_check int apply_start(struct builds *bs, const struct apply_spec *spec,

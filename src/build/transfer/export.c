@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The sandbox is deleted before the end is told, and counts among the image's users until then: a
- * template that is being exported cannot be removed.
+ * The sandbox is deleted before the end is reported, and counts as a user of the image until then:
+ * a template that is being exported cannot be removed.
  */
 #include "build/transfer/export.h"
 
@@ -174,7 +174,7 @@ static void take_field(json_t *config, const char *to, const json_t *manifest, c
 		(void)json_object_set(config, to, value);
 }
 
-/* What other engines read of it, and for us the manifest as it is. */
+/* The config that other container engines read, with our manifest as a label. */
 static json_t *make_config(const struct template *t)
 {
 	const json_t *manifest = template_manifest(t);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * An export: a template on its way out, as one OCI image layout. A sandbox of `host` without
- * network is shown the image, and its agent packs what it sees (src/agent/fileops/op_image_out.c).
- * What is exported can be imported again (import.h), here or elsewhere, and is the same image then:
- * the config has a label with the template's manifest, which says how it was sealed.
+ * Exports a template as an OCI image layout. A sandbox of `host` without network is shown the
+ * image, and its agent packs it (src/agent/fileops/op_image_out.c). An exported template can be
+ * imported again (import.h), here or elsewhere, and gives the same image: the config has a label
+ * with the template's manifest, which says how it was sealed.
  */
 #include "build/build.h"
 
@@ -12,10 +12,10 @@ struct export;
 struct template;
 
 struct export_ops {
-	/* Once, before the first data: how many bytes there will be. */
+	/* Called once, before the first data: how many bytes there will be. */
 	void (*on_begin)(uint64_t bytes, void *arg);
 	void (*on_data)(const char *data, size_t len, void *arg);
-	/* Exactly once, unless export_leave() came before; err NULL = it was all. */
+	/* Called exactly once, unless export_leave() came before; err NULL = success. */
 	void (*on_end)(const struct err *err, void *arg);
 };
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Each step ends in a call from the loop. Whatever fails, and the end, go through end_import(),
- * which deletes the sandbox before anybody is told: an import that has failed has left nothing.
+ * Each step ends in a call from the loop. Every end, also a failure, goes through end_import(),
+ * which deletes the sandbox before anybody is told. So a failed import leaves nothing.
  *
- * What the sandbox says of the image is the image's word: text of bounded size, parsed as strictly
- * as a request, of which only known fields are taken.
+ * What the sandbox reports about the image is not trusted: it is text of bounded size, parsed as
+ * strictly as a request, and only known fields are used.
  */
 #include "build/transfer/import.h"
 
@@ -101,7 +101,7 @@ static void publish(struct import *im, struct template **ret)
 		image_release(fleet, &im->image);
 }
 
-/* Nothing of it is left on the host but the image, if there is one. */
+/* Called when nothing is left on the host but the image, if there is one. */
 static void finish(struct import *im)
 {
 	struct template *t = NULL;
@@ -129,7 +129,7 @@ static struct sandbox *find_sandbox(const struct import *im)
 	               : NULL;
 }
 
-/* err NULL: it went well so far. */
+/* err NULL: no failure so far. */
 static void end_import(struct import *im, const struct err *err)
 {
 	struct sandbox *s = find_sandbox(im);
@@ -163,7 +163,7 @@ static void on_sealed(const struct digest *image, uint64_t bytes, const struct e
 	end_import(im, err);
 }
 
-/* The latest time of any file, unless the template that was exported knows better. */
+/* The latest time of any file, unless the manifest of an exported template gives one. */
 static uint64_t pick_epoch(const struct import *im, const json_t *told)
 {
 	const json_t *sealed = json_object_get(im->manifest, "sealed");

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * An import: an image or a root that comes as one stream, on its way to a template.
+ * Imports an image or a root, which comes as one stream, as a template.
  *
  *	waiting --> receiving --> unpacking --> sealing --> the name --> its end
  *
- * The bytes go into a sandbox without network, made for this, as they come; what they are is found
- * out inside (src/agent/fileops/op_image_in.c), and what lies in it is sealed by the host's own
- *mkfs. So neither parses the gateway a foreign archive, nor does the host ever mount a foreign
- *image.
+ * The bytes go directly into a sandbox without network, made for this. They are parsed inside
+ * (src/agent/fileops/op_image_in.c), and the resulting files are sealed by the host's own mkfs. So
+ * the gateway never parses a foreign archive, and the host never mounts a foreign image.
  *
- * An import lives as long as this process: there is nothing to go on with once its stream is lost.
- * Its sandbox belongs to BUILD_PROJECT, of which a start deletes what no build knows.
+ * An import lives as long as this process: once its stream is lost, it cannot go on. Its sandbox
+ * belongs to BUILD_PROJECT; a start deletes sandboxes of that project that no build knows.
  */
 #include "build/build.h"
 
@@ -32,21 +31,21 @@ struct import_spec { /* borrowed for the call */
 	const char *name; /* of the template */
 	const char *ref;  /* which image, where there are several; or NULL */
 	bool is_shared, is_replacing, is_small;
-	/* Of the template, or NULL. With one it is a root that comes, whatever lies in it, and how
-	 * it is sealed stands in here (image_sealed_json()). */
+	/* The template's manifest, or NULL. With one, a bare root comes, with any contents, and the
+	 * manifest says how to seal it (image_sealed_json()). */
 	const json_t *manifest;
 };
 
 struct import_ops {
 	/* More may be written. */
 	void (*on_room)(void *arg);
-	/* As it goes, and at each change of the phase. bytes: of the files, or of the image. Or
-	 * NULL. */
+	/* Called now and then, and at each change of the phase. bytes: of the files, or of the
+	 * image. May be NULL. */
 	void (*on_progress)(enum import_phase phase, uint64_t bytes, void *arg);
-	/* The manifest as its image tells it: all of it a stranger's words. Also after
-	 * import_leave(). NULL where the spec has one. */
+	/* Checks the manifest that the image brings, which is not trusted. Also called after
+	 * import_leave(). NULL if the spec has one. */
 	int (*check)(const json_t *manifest, struct err *err);
-	/* Exactly once, unless import_leave() came before; one of t and err is NULL. */
+	/* Called exactly once, unless import_leave() came before; one of t and err is NULL. */
 	void (*on_end)(struct template *t, const struct err *err, void *arg);
 };
 
@@ -55,8 +54,8 @@ must_check int import_start(struct builds *bs, const struct import_spec *spec,
                             struct err *err);
 must_check size_t import_write(struct import *im, const void *data, size_t len); /* what fits */
 void import_finish(struct import *im); /* the end of the stream */
-/* There is no end of it: on_end tells this error once nothing is left. */
+/* The stream failed: on_end reports this error once nothing is left. */
 void import_fail(struct import *im, const struct err *err);
-/* Whoever asked is gone. What has come as a whole becomes a template all the same, the rest is
+/* The caller is gone. If everything has come, it still becomes a template; otherwise it is
  * dropped. */
 void import_leave(struct import *im);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whatever fails, and the end, go through end(), which deletes the sandbox before anybody is told.
- */
+/* Every end, also a failure, goes through end(), which deletes the sandbox before anybody is
+ * told. */
 #include "build/transfer/snapshot_import.h"
 
 #include "base/log.h"
@@ -201,7 +201,7 @@ static int check_template(struct snapshot_import *im, const char *name, const ch
 	return err_hint(err, "import the template first: sha256:%.64s", image);
 }
 
-/* What it says of itself is a stranger's word: as strictly read as a request. */
+/* The bundle's description is not trusted: it is parsed as strictly as a request. */
 static int begin(struct snapshot_import *im, const char *text, size_t len, struct err *err)
 {
 	const struct fleet_config *c = fleet_config(im->owner->config.fleet);
@@ -231,7 +231,7 @@ static int begin(struct snapshot_import *im, const char *text, size_t len, struc
 	if (r < 0)
 		return r;
 	spec.template = name;
-	/* What names no engine is of the first, or, where that is forbidden, of another. */
+	/* Without an engine in it, the first one is used, or another if that is forbidden. */
 	if (engine || fleet_forbids(im->owner->config.fleet, ENGINE_BASE))
 		spec.engine = engine ? engine : "auto";
 	if (disk_mib > 0)

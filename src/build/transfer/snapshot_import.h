@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A snapshot from a bundle (proto/bundle.h): the bundle goes into a new sandbox of its template, by
- *that sandbox's own agent, and a snapshot of the sandbox is taken. Of the bundle only its first
- *record is read here, which says what the template is; all else is the agent's to judge.
+ * Imports a snapshot from a bundle (proto/bundle.h): the agent of a new sandbox of its template
+ * applies the bundle, and a snapshot of the sandbox is taken. Here only the bundle's first record
+ * is read, which names the template; the agent checks the rest.
  *
  *	(text) --> creating --> receiving --> taking --> deleting --> (told)
  */
@@ -17,13 +17,13 @@ struct snapshot_import_spec { /* borrowed for the call */
 };
 struct snapshot_import_ops {
 	void (*on_room)(void *arg); /* more may be written */
-	/* Once, unless snapshot_import_leave() came first; exactly one is NULL. */
+	/* Called once, unless snapshot_import_leave() came first; exactly one is NULL. */
 	void (*on_end)(struct snapshot *sn, const struct err *err, void *arg);
 };
 must_check int snapshot_import_start(struct builds *bs, const struct snapshot_import_spec *spec,
                                      const struct snapshot_import_ops *ops, void *arg,
                                      struct snapshot_import **ret, struct err *err);
-/* How much it took; 0: on_room or on_end comes. */
+/* Returns how much it took; 0: on_room or on_end follows. */
 size_t snapshot_import_write(struct snapshot_import *im, const char *data, size_t len);
 void snapshot_import_finish(struct snapshot_import *im);
 void snapshot_import_leave(struct snapshot_import *im); /* it goes on if it has all */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * First everything is held, all at once, then the sandbox is made. At the end the sandbox goes
- * first, and what it was shown when that is gone.
+ * First all snapshots are held at once, then the sandbox is made. At the end the sandbox is deleted
+ * first, and the snapshots are released when it is gone.
  */
 #include "build/transfer/view.h"
 

@@ -2,9 +2,9 @@
 /*
  *	view: the root's tar ──► import: unpacked, sealed, named
  *
- * The tar passes through here a window at a time, held back by the slower side. The view, which
- * uses the template that its snapshot is over, is gone before the import hears of the tar's end.
- * Whatever fails goes through wind_up(), as often as it takes until both are.
+ * The tar passes through here a window at a time, as fast as the slower side. The view uses the
+ * template below its snapshot, so it is closed before the import sees the end of the tar. Every
+ * failure goes through wind_up(), which is called until both are gone.
  */
 #include "build/transfer/vm_template.h"
 
@@ -91,7 +91,7 @@ static void close_view(struct vm_template *vt)
 	view_close_then(vt->view, on_view_closed, vt);
 }
 
-/* May free it: the last that anybody does. */
+/* May free it, so nothing may use it after this. */
 static void wind_up(struct vm_template *vt)
 {
 	if (vt->out)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A template of the files of a vm, or of a snapshot of one. The host reads no disk that a vm has
- * written: a view (view.h) does, and sends the root as a tar, which is then as foreign as what
- * anybody sends, and comes in as that does (import.h).
+ * Makes a template of the files of a vm, or of a snapshot of one. The host never reads a disk that
+ * a vm has written: a view (view.h) does, and sends the root as a tar. The tar is not trusted, and
+ * is imported like any other (import.h).
  *
- * It goes on when nobody waits for it any more, and lives as long as this process.
+ * It goes on if its caller leaves, and lives as long as this process.
  */
 #include "build/build.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Where settings come from: this host gives the defaults, a file overrides them, the command line
- * overrides the file. What a setting is stands in setting.c.
+ * Where settings come from: this host gives the defaults, a file overrides them, and the command
+ * line overrides the file. setting.c has the table of settings.
  */
 #include "daemon/config/config.h"
 
@@ -227,7 +227,8 @@ static int apply_option(struct config *c, const struct setting *key, bool is_aga
 	return setting_set_text(c, key, label, value, err);
 }
 
-/* Goes over the command line twice: for --config alone, then, over the file's, for all others. */
+/* The command line is read twice: first for --config alone, then, after the file, for all
+ * others. */
 static int read_options(struct config *c, int argc, char **argv, bool is_for_file, struct err *err)
 {
 	bool is_given[SETTINGS_MAX] = {0};

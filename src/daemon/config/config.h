@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What the daemon was told: defaults of this host, then the file, then the command line; each
+ * The daemon's settings: defaults of this host, then the file, then the command line; each
  * overrides the one before. One table names every setting with its type, its bounds, its place in
  * the file and its option.
  */
@@ -54,7 +54,7 @@ struct config {
 	char **templates_names; /* that builds may reach on private addresses; or NULL */
 	uint64_t templates_cache, templates_packages;
 	char **webhooks_allow; /* ranges that are not public, and may be sent to; or NULL */
-	/* Of each project; UINT64_MAX (CPUs: 0) = as many as there are. */
+	/* The quota of each project; UINT64_MAX (CPUs: 0) = unlimited. */
 	uint64_t quota_sandboxes, quota_memory_bytes, quota_disk_bytes, quota_creates, quota_budget;
 	uint32_t quota_cpu_milli;
 	uint32_t quota_disk_share; /* percent of the layers' room; 100: all of it */
@@ -80,12 +80,12 @@ must_check int config_parse(struct config *c, const char *name, const char *text
 /* The command line, with the file that it names (or the usual one) read first, then checked as a
  * whole. argv[0] is skipped. */
 must_check int config_load(struct config *c, int argc, char **argv, struct err *err);
-/* The last step of config_load(): paths made absolute, settings held against each other. */
+/* The last step of config_load(): makes paths absolute, and checks settings against each other. */
 must_check int config_check(struct config *c, struct err *err);
 uint32_t config_engines_forbidden(const struct config *c); /* bits of 1 << number */
-/* For settings that a running daemon cannot change, *next and *old change values, so that *next has
- * what holds; fn (or NULL) is told the option of each that differed. */
+/* Swaps the values of settings that a running daemon cannot change between *next and *old, so that
+ * *next has those in force; fn (or NULL) is called with the option of each that differed. */
 void config_keep_fixed(struct config *next, struct config *old, void (*fn)(const char *option));
 void config_print_options(FILE *out);
-/* A file of settings that gives these. */
+/* Prints a file of settings that gives these. */
 must_check int config_print_file(const struct config *c, FILE *out, struct err *err);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The settings as a whole: what one of them says about another, and paths from the root on. */
+/* Checks the settings as a whole: dependencies between them, and absolute paths. */
 #include "build/recipe/recipe.h"
 #include "daemon/config/config.h"
 
@@ -42,7 +42,7 @@ static int make_absolute(char **path, struct err *err)
 	return 0;
 }
 
-/* They come into a broker's message of fixed size, and from there into an environment. */
+/* They go into a broker's message of fixed size, and from there into an environment. */
 static int check_warm_modules(const char *names, struct err *err)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The settings in force as a file of settings: each under its section, with what it means and its
- * value. What has the value that it has without a file is commented out, so that the output is a
- * file to begin with.
+ * Prints the settings in force as a file: each under its section, with its meaning and value.
+ * Settings with their default value are commented out, so that the output can be used as a first
+ * file.
  */
 #include "base/text/decimal.h"
 #include "base/units.h"
@@ -17,7 +17,7 @@ struct scale {
 	const char *unit;
 };
 
-/* In the largest unit that it is a whole number of. */
+/* In the largest unit that gives a whole number. */
 static void print_scaled(FILE *out, uint64_t value, const struct scale *scales, size_t n)
 {
 	size_t i = 0;
@@ -113,7 +113,7 @@ static void print_value(FILE *out, const struct config *c, const struct setting 
 	}
 }
 
-/* Quotas that are none, and texts: there is no word for that in a file but its absence. */
+/* Unlimited quotas and unset texts: a file can say that only by leaving them out. */
 static bool is_absent(const struct config *c, const struct setting *key)
 {
 	const void *at = (const char *)c + key->offset;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The table of settings, and what is a value of each kind. A value is checked against its bounds
- * here, whoever gave it; how settings go together is config_check.c's.
+ * The table of settings, and the parsing of each kind of value. Every value is checked against its
+ * bounds here; config_check.c checks settings against each other.
  */
 #include "daemon/config/setting.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Order is the security here, so it is a table. */
+/* Security depends on the order of the steps, so it is a table. */
 #include "daemon/confine/confine.h"
 
 #include "base/capabilities.h"
@@ -11,18 +11,20 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Files of all owners, processes of all users, ids and namespaces, mounts, control groups, nets. */
+/* For files of all owners, processes of all users, ids and namespaces, mounts, control groups,
+ * networks. */
 #define OF_BROKER                                                                                  \
 	(BIT64(CAP_CHOWN) | BIT64(CAP_DAC_OVERRIDE) | BIT64(CAP_DAC_READ_SEARCH) |                 \
 	 BIT64(CAP_FOWNER) | BIT64(CAP_FSETID) | BIT64(CAP_KILL) | BIT64(CAP_SETGID) |             \
 	 BIT64(CAP_SETUID) | BIT64(CAP_NET_BIND_SERVICE) | BIT64(CAP_NET_ADMIN) |                  \
 	 BIT64(CAP_SYS_CHROOT) | BIT64(CAP_SYS_PTRACE) | BIT64(CAP_SYS_ADMIN) |                    \
 	 BIT64(CAP_SYS_NICE) | BIT64(CAP_SYS_RESOURCE) | BIT64(CAP_MKNOD) | BIT64(CAP_SETFCAP))
-/* Also what CRIU needs, and what the parts give up only after they have used it. */
+/* Also those that CRIU needs, and those that the parts drop only after they have used them. */
 #define OF_ALL                                                                                     \
 	(OF_BROKER | BIT64(CAP_SETPCAP) | BIT64(CAP_IPC_LOCK) | BIT64(CAP_IPC_OWNER) |             \
 	 BIT64(CAP_LEASE) | BIT64(CAP_CHECKPOINT_RESTORE))
-/* Signals to parts that have other users; settings and keys below directories of anybody. */
+/* For signals to parts that run as other users, and for settings and keys in directories of any
+ * user. */
 #define OF_LAUNCHER (BIT64(CAP_KILL) | BIT64(CAP_DAC_OVERRIDE))
 
 static const struct {
@@ -88,7 +90,7 @@ static int seal_process(const struct confine_plan *plan)
 	return 0;
 }
 
-/* It has what this process has kept until here, and the filter is for both. */
+/* The thread has the rights that this process still has here, and the filter applies to both. */
 static int start_work(const struct confine_plan *plan)
 {
 	return plan->ret_work ? work_new(plan->ret_work) : 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The walls of the daemon's own parts: each keeps what it needs after its start, and nothing else.
- * The table in SECURITY.md says what is left of each, and a test holds it against /proc.
+ * Confines the daemon's own parts: after its start each keeps only what it needs. The table in
+ * SECURITY.md says what each part keeps, and a test compares it with /proc.
  *
  *	gateway		reads what strangers send: no root, no capability, no path but its own
  *			directory, no way to start a program, to open a socket or to map code
@@ -31,17 +31,17 @@ struct confine_plan {
 	const char *root_dir; /* becomes "/"; NULL: all of the host's */
 	uid_t uid;            /* 0: it stays root */
 	gid_t gid;
-	/* It has one thread beside from then on, and can make no other; NULL: none. */
+	/* It gets one more thread, and can make no other after that; NULL: none. */
 	struct work **ret_work;
 };
 
-/* Irrevocable, for the calling single-threaded process, which must be root. */
+/* Confines the calling process for good; it must be root and have one thread. */
 must_check int confine(const struct confine_plan *plan, struct err *err);
-/* Once, before any part is forked: what none of them needs, nor what they start. */
+/* Called once, before any part is forked: drops what neither they nor their children need. */
 must_check int confine_all(struct err *err);
 
 /*
- * confine_calls.c: the system calls alone. A call that is refused fails with EPERM, and the first
- * one of its kind is told in the log by its name (`daemon.call_refused`). 0 or a negative errno.
+ * confine_calls.c: only filters the system calls. A refused call fails with EPERM, and the first
+ * one of its kind is logged by its name (`daemon.call_refused`). 0 or a negative errno.
  */
 must_check int confine_calls(enum confine_part part);

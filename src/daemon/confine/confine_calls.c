@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Which system calls a part may make. All but the broker have an allow-list, since they start no
- * program and touch nothing but fds and, some, files.
+ * program and use only fds and, some of them, files.
  *
- * The broker has a list of what is refused. It is root, mounts, enters namespaces and runs mkfs: an
- * allow-list would have to hold every call by which root harms a host, would add little, and would
- * break on the next library. What is refused is what turns root into code in the kernel, or in
- * another process, and what has been the way of many exploits: modules, kexec, BPF, tracing,
- * io_uring. What only the starter's children do (src/loop/starter.h) is refused here, too: CRIU
- * traces, and the kernel lets it look into filtered processes only while it has no filter itself.
- * Capabilities that nobody needs are gone from CRIU as well (confine_all()).
+ * The broker has a deny-list. It is root, mounts, enters namespaces and runs mkfs: an allow-list
+ * would have to include every call with which root can harm a host, so it would add little, and it
+ * would break with the next library. Refused are calls by which root gets code into the kernel or
+ * another process, and calls that many exploits have used: modules, kexec, BPF, tracing, io_uring.
+ * Calls that only the starter's children make (src/loop/starter.h) are refused too: CRIU traces,
+ * and the kernel lets it read filters of other processes only while it has none itself. CRIU also
+ * lacks the capabilities that nobody needs (confine_all()).
  *
- * A refused call is a trap: its handler tells it and makes it fail with EPERM, which a library that
- * merely tries something survives. A program that was exec'ed has no handler. It dies by SIGSYS,
- * and who waits for it says so.
+ * A refused call traps: the handler logs it and makes it fail with EPERM, which a library that only
+ * tries something survives. A program that was exec'ed has no handler: it dies by SIGSYS, and its
+ * parent reports that.
  */
 #include "daemon/confine/confine.h"
 
@@ -33,10 +33,11 @@
 
 #define NUMBERS_MAX 512 /* above every system call number of the two architectures */
 
-/* What the handler says, by number: made before the filter is there. */
+/* The handler's messages, by number: made before the filter is loaded. */
 static char *names[NUMBERS_MAX];
 
-/* By name, as some exist on one architecture only. Files below its root: SQLite and spools. */
+/* By name, since some exist on one architecture only. For files below its root: SQLite and
+ * spools. */
 static const char *const of_files[] = {
 	"openat",     "open",      "pread64",    "pwrite64",  "lseek",    "stat",       "lstat",
 	"newfstatat", "statx",     "ftruncate",  "fallocate", "fsync",    "fdatasync",  "flock",
@@ -114,17 +115,17 @@ static const char *const of_all[] = {
 	"exit_group",
 };
 
-/* What the dialer needs beside: to resolve names, to connect, a child for each call. */
+/* What the dialer needs on top: to resolve names, to connect, a child for each call. */
 static const char *const of_dialer[] = {
 	"socket", "connect", "bind",   "sendmmsg",   "recvmmsg", "clone",     "clone3",
 	"fork",   "wait4",   "waitid", "pidfd_open", "alarm",    "setitimer",
 };
 
-/* And the wall: to connect, and to be told the host's addresses (netlink). */
+/* What the wall needs on top: to connect, and to read the host's addresses (netlink). */
 static const char *const of_wall[] = {"socket", "connect", "bind"};
 
-/* The launcher: its parts are others' children (part_starter.h). It ends and reaps them, and tells
- * systemd. */
+/* The launcher: the starter forks the parts (part_starter.h). The launcher kills and reaps them,
+ * and notifies systemd. */
 static const char *const of_launcher[] = {
 	"socket", "connect", "bind",     "pidfd_open", "pidfd_send_signal", "waitid",
 	"wait4",  "chmod",   "fchmodat", "chown",      "fchownat",
@@ -167,8 +168,8 @@ static const struct {
 /* clang-format on */
 static_assert(ARRAY_SIZE(parts) == CONFINE_PART_COUNT, "a part has no row");
 
-/* -EPERM is what the call gives. The log is safe here: the trap is at a call of ours, and none that
- * the log or the allocator makes is refused. */
+/* Makes the call return -EPERM. Logging is safe here: the trap comes from a call of ours, and no
+ * call of the log or the allocator is refused. */
 static void on_refused(int signo, siginfo_t *info, void *context)
 {
 	mcontext_t *registers = &((ucontext_t *)context)->uc_mcontext;
@@ -217,9 +218,8 @@ static int add_names(scmp_filter_ctx ctx, const struct call_list *list, uint32_t
 	return 0;
 }
 
-/* Memory that can be run cannot be made; signals go to itself only (abort()); a log asks whether
- * stderr is a terminal; a pair of sockets leads from itself to itself; its limits it can read, and
- * not set. */
+/* No executable memory; signals only to itself (abort()); isatty() of stderr for the log; socket
+ * pairs within itself; it can read its limits but not set them. */
 static int allow_with_arguments(scmp_filter_ctx ctx)
 {
 	int r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1,
@@ -252,7 +252,7 @@ int confine_calls(enum confine_part part)
 	scmp_filter_ctx ctx = seccomp_init(is_refusal ? SCMP_ACT_ALLOW : SCMP_ACT_TRAP);
 	int r = ctx ? prepare_handler() : -ENOMEM;
 
-	/* A foreign ABI (i386, x32) has other numbers: no call through it can be meant well. */
+	/* A foreign ABI (i386, x32) has other numbers, and no honest code here uses it. */
 	if (r == 0)
 		r = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
 	if (r == 0)

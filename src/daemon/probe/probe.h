@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What this host can do, found out by doing it where that leaves no trace: in a child with
- * namespaces of its own, or with a call whose failure tells enough. Used by `cloche doctor`.
+ * Finds out what this host can do, by trying it where that leaves no trace: in a child with its own
+ * namespaces, or with a call whose error tells enough. Used by `cloche doctor`.
  */
 #include "base/auto.h"
 
@@ -11,7 +11,7 @@
 
 #define PROBE_DETAIL_SIZE 640
 
-/* Whether it is there; detail says what was found, or what stands against it. */
+/* Whether it is there; detail says what was found, or what prevents it. */
 typedef bool (*probe_fn)(char detail[PROBE_DETAIL_SIZE]);
 
 /* Kernel */

@@ -58,7 +58,7 @@ static bool find_mount(const char *type, const char *option, char *path, size_t 
 	return found;
 }
 
-/* A controller, wherever it is: in the one tree of v2, or in a v1 tree of its own. */
+/* A controller, in the v2 tree or in its own v1 tree. */
 static bool probe_controller(const char *name, char *detail)
 {
 	char dir[256], path[300], list[256], word[64];
@@ -115,7 +115,7 @@ bool probe_cgroup_pids(char *detail)
 	return probe_controller("pids", detail);
 }
 
-/* v2 freezes in every group, without a controller. */
+/* v2 can freeze every group, without a controller. */
 bool probe_cgroup_freezer(char *detail)
 {
 	char dir[256];
@@ -205,7 +205,7 @@ bool probe_loop(char *detail)
 	return probe_device("/dev/loop-control", detail);
 }
 
-/* Told by the CPU's flags, where they tell. */
+/* By the CPU's flags, if they show it. */
 static bool is_host_a_vm(void)
 {
 	char text[4096]; /* the first CPU's */
@@ -230,8 +230,7 @@ bool probe_kvm(char *detail)
 	return version == KVM_API_VERSION;
 }
 
-/* Names those that the kernel calls vulnerable: a jail shares this CPU and kernel with its guests.
- */
+/* Names the flaws that the kernel reports as vulnerable: jails share this CPU and kernel. */
 bool probe_cpu_flaws(char *detail)
 {
 	glob_t files = {0};

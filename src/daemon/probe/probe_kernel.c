@@ -18,7 +18,7 @@
 #include <sys/utsname.h>
 #include <sys/wait.h>
 
-/* Overlay over idmapped layers is in 5.19 and newer; all else that we use is older. */
+/* Overlays over idmapped layers need 5.19; everything else that we use is older. */
 #define KERNEL_MAJOR 5
 #define KERNEL_MINOR 19
 
@@ -44,7 +44,7 @@ bool probe_kernel(char *detail)
 	return major > KERNEL_MAJOR || (major == KERNEL_MAJOR && minor >= KERNEL_MINOR);
 }
 
-/* An impossible size is answered with EINVAL by a kernel that knows the call. */
+/* A kernel that has the call answers an impossible size with EINVAL. */
 bool probe_clone3(char *detail)
 {
 	(void)syscall(SYS_clone3, NULL, 0);
@@ -168,7 +168,7 @@ bool probe_overlay(char *detail)
 	return true;
 }
 
-/* A user namespace with one id mapped, held by a child that waits for its end of a pipe. */
+/* A user namespace with one id mapped, held by a child that waits on a pipe. */
 static int open_userns(void)
 {
 	char path[64], byte = 0;
@@ -211,7 +211,7 @@ bool probe_idmap(char *detail)
 }
 
 /* Sets a door's rules where they change nothing: in a net namespace that ends with the child. The
- * kernel loads what it has as modules meanwhile. */
+ * kernel loads its modules for that meanwhile. */
 static int try_door(void)
 {
 	static const uint16_t ports[DOOR_SOCKETS] = {1, 2, 3, 4};

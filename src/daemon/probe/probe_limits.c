@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Has the kernel enough for as many sandboxes as there may be? What it counts for all of them
- * together is held against what one has at least (kernel_share.h), and what is too little is named
- * as sysctl takes it.
+ * Checks whether the kernel has enough for the possible number of sandboxes. What it counts for all
+ * of them together is compared with the minimum of one (kernel_share.h), and a limit that is too
+ * low is named as for sysctl.
  */
 #include "daemon/probe/probe.h"
 #include "engine/linux/kernel_share.h"
@@ -12,7 +12,7 @@
 
 #define ALL_FILES INT64_MAX /* what systemd sets: a sandbox's memory bounds them then */
 
-/* What each sandbox needs one of, or so many. */
+/* What each sandbox needs, and how many. */
 static const struct {
 	const char *sysctl;
 	uint64_t each;

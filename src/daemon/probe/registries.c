@@ -13,7 +13,7 @@
 #define FILE_MAX 65536
 #define BLANKS   " \t\r"
 
-/* Later files come before earlier ones, as they do for the programs. */
+/* Later files override earlier ones, as in the programs. */
 static const char *const npm_variables[] = {"npm_config_registry", "NPM_CONFIG_REGISTRY", NULL};
 static const char *const npm_files[] = {"/usr/etc/npmrc", "/usr/local/etc/npmrc", "/etc/npmrc",
                                         "/root/.npmrc", NULL};
@@ -44,7 +44,7 @@ char *registries_find(const char *text, const char *key)
 	return found;
 }
 
-/* Takes url; *to keeps what it had where this is none. */
+/* Takes url; *to keeps its value if this is not a usable one. */
 static void offer(char **to, char *url, const char *from)
 {
 	struct url parsed;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The registries that the host's own npm and pip are told to use, so that templates are built from
- * what the operator has chosen: by the variables that these programs read, else by their files for
- * the whole machine and root's own. Where nobody has told them, a build asks the programs (the step
- * `registries`). A URL with a user or password in it is not taken: builds run code of others.
+ * The registries that the host's own npm and pip are configured to use, so that templates are built
+ * from the operator's choice: by the variables that these programs read, else by their files for
+ * the machine and for root. If nothing is configured, a build asks the programs (the step
+ * `registries`). A URL with a user or password in it is not used, since builds run other people's
+ * code.
  */
 #include <stddef.h>
 

@@ -44,7 +44,7 @@ static bool is_usable(const char *uri, const char *components)
 	       has_word(components, "main");
 }
 
-/* apt's options in one word; only those that say whom to trust. */
+/* apt's options in one word; only those about trust. */
 static void format_options(const char *signed_by, bool is_trusted, char *ret, size_t size)
 {
 	if (is_trusted)

@@ -6,8 +6,9 @@
  *
  *	another ABI (i386, x32, AArch32)	the process is killed
  *	allowed					allowed, some only with certain arguments
- *	has a fallback in libraries		ENOSYS (clone3, io_uring, keyctl, …), EINVAL
- *(splice) known and not allowed			EPERM
+ *	has a fallback in libraries		ENOSYS (clone3, io_uring, keyctl, …),
+ *						EINVAL (splice)
+ *	known and not allowed			EPERM
  *	newer than this list			ENOSYS, so that libraries fall back
  */
 #include "base/err.h"

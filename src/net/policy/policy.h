@@ -21,8 +21,9 @@
  *	(net/match/regex.h); a string is exact.
  * action: "allow", "deny",
  *	{"transform": {"headers": {name: value}, "scrub": [name, …]}}
- *							allow, with these fields set by the wall,
- *and those of scrub taken out of replies (net/policy/scrub.h)
+ *						allow; the wall sets these fields, and
+ *						removes those of scrub from replies
+ *						(net/policy/scrub.h)
  *	{"forward": {"url": …}}				the request goes there instead
  *	{"proxy": {"url": …, "username": …, "password": …}}	the connection goes through it
  *	{"respond": {"status": …, "headers": {…}, "content_type": …, "body": …}}

@@ -5,9 +5,9 @@
  * here. A guest can have memfds of any name too; the right one is known by its hash, which was
  * recorded when the memory was saved.
  *
- *	memfd.img			a message for each memfd: its size, the number of its pages'
- *map pagemap-shmem-NUMBER.img	which file has its pages, then a message for each run of them
- *	pages-NUMBER.img		the pages, one behind the other
+ *	memfd.img			a message for each memfd: its size and NUMBER
+ *	pagemap-shmem-NUMBER.img	the file with its pages, then a message for each run
+ *	pages-NUMBER.img		the pages, one after the other
  */
 #include "engine/jail/memory/memory_agent.h"
 
