@@ -8,9 +8,9 @@
  *	any --> closing --> linger --> dead
  *
  * drain: the reply has gone out, the rest of the body is read and dropped. closing: what is
- * buffered goes out. linger: our end is shut and the client's bytes are dropped until it closes too,
- * because a close() with unread bytes makes the kernel send a reset, which can take the reply away
- * from the client. Only conn_move() in conn.c changes the state.
+ * buffered is sent. linger: our end is shut, and the client's bytes are dropped until it closes
+ * too. Without that, a close() with unread bytes would make the kernel send a reset, and the client
+ * could lose the reply. Only conn_move() in conn.c changes the state.
  *
  * Functions that handlers call never touch the socket: they fill buffers and call conn_kick(), and
  * the pump runs at the end of the turn. So no callback runs inside another.
