@@ -13,7 +13,7 @@ from cloche import Client
 from harness import audit
 from harness.daemon import ENGINE, PATIENCE, ROOT, SANDBOX_ENV, Crashed, Daemon, check_parts, end
 from harness.internet import Internet
-from harness.npm import NPM, run
+from harness.npm import NPM, made_once, run
 from harness.running import running
 from harness.turns import check_turns
 from harness.vm import MAKE_SUITE_TREE, WARM_OPTIONS, await_warm_copy, give_kernel, make_template, need_vms
@@ -153,11 +153,13 @@ def walled(walled_client, internet, engine):
 @pytest.fixture(scope="session")
 def typescript_package(tmp_path_factory):
     """The tarball of the TypeScript SDK that would be published."""
-    copy = tmp_path_factory.mktemp("sdk")
-    shutil.copytree(TYPESCRIPT, copy, dirs_exist_ok=True, ignore=shutil.ignore_patterns("node_modules", "dist"))
-    run(*NPM, "ci", cwd=copy)
-    run(*NPM, "pack", cwd=copy)
-    (package,) = copy.glob("cloche-*.tgz")
+
+    def make(copy):
+        shutil.copytree(TYPESCRIPT, copy, dirs_exist_ok=True, ignore=shutil.ignore_patterns("node_modules", "dist"))
+        run(*NPM, "ci", cwd=copy)
+        run(*NPM, "pack", cwd=copy)
+
+    (package,) = made_once(tmp_path_factory, "sdk", make).glob("cloche-*.tgz")
     return package
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from harness.daemon import ROOT
-from harness.npm import NPM, run
+from harness.npm import NPM, made_once, run
 
 HERE = Path(__file__).parent
 ADAPTERS = HERE / "adapters"
@@ -54,17 +54,21 @@ def python(request):
 @pytest.fixture(scope="session")
 def typescript_project(typescript_package, tmp_path_factory):
     """A project that has installed the package, and nothing else."""
-    path = tmp_path_factory.mktemp("project")
-    (path / "package.json").write_text('{"private": true, "type": "module"}\n')
-    run(*NPM, "install", str(typescript_package), cwd=path)
-    return path
+
+    def make(path):
+        (path / "package.json").write_text('{"private": true, "type": "module"}\n')
+        run(*NPM, "install", str(typescript_package), cwd=path)
+
+    return made_once(tmp_path_factory, "project", make)
 
 
 @pytest.fixture(scope="session")
 def adapters_project(typescript_package, tmp_path_factory):
     """A project with the agent frameworks and the packed SDK."""
-    path = tmp_path_factory.mktemp("adapters")
-    shutil.copytree(ADAPTERS, path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("node_modules"))
-    run(*NPM, "ci", cwd=path)
-    run(*NPM, "install", "--no-save", str(typescript_package), cwd=path)
-    return path
+
+    def make(path):
+        shutil.copytree(ADAPTERS, path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("node_modules"))
+        run(*NPM, "ci", cwd=path)
+        run(*NPM, "install", "--no-save", str(typescript_package), cwd=path)
+
+    return made_once(tmp_path_factory, "adapters", make)
