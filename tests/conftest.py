@@ -4,6 +4,7 @@ audit of the host around every test."""
 
 import os
 import shutil
+import sys
 import uuid
 from contextlib import contextmanager, suppress
 
@@ -18,6 +19,10 @@ from harness.running import running
 from harness.turns import check_turns
 from harness.vm import MAKE_SUITE_TREE, WARM_OPTIONS, await_warm_copy, give_kernel, make_template, need_vms
 from harness.walled import Walled
+
+# What pytest makes of the tests is kept there for its other processes. Programs that tests start keep nothing.
+if place := os.environ.get("CLOCHE_BYTECODE"):
+    sys.pycache_prefix, sys.dont_write_bytecode = place, False
 
 TYPESCRIPT = ROOT / "sdk" / "typescript"
 # What the sandboxes that fixtures make are: vms start from a template that these tests make for them.

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs every suite on build directories that are ready, and counts single tests.
 
-First Meson's suites (unit, platform, and the fuzz corpora replayed), then the Python ones
+First Meson's suites (unit, platform, and the fuzz corpora replayed) with the unit tests of parsers under valgrind beside them, then the Python ones
 (the interpreters' drivers by themselves; functional, security, contract on a real daemon; chaos on daemons that are killed; the SDKs as their users install them); with a sanitized build beside the plain one,
-unit and a part of functional once more on that (`--only asan`: all of functional); then the unit tests of parsers under valgrind. Python suites wait more than they work, so several run side by side, each with
-daemons of its own, unless there is one CPU only. What failed is tried once more at the end, one test after the other with nothing beside it: what passes then counts as
+unit and a part of functional once more on that (`--only asan`: all of functional). Python suites wait more than they work, so several run side by side, each with
+daemons of its own, unless there is one CPU only; a pass of several workers hands them file after file, those that take longest first. What failed is tried once more at the end, one test after the other with nothing beside it: what passes then counts as
 passed and is listed as unsteady. Prints each skip with its reason, each failure with its output (at once, and again at the end, where
 whoever has only a log's end finds it), and as the very last line "N passed, N failed, N skipped".
 """
@@ -26,11 +26,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 MESON_SUITES = ["unit", "platform", "fuzz"]
-PYTHON_SUITES = ["chaos", "kernels", "functional", "security", "contract", "sdk", "compat", "dashboard"]  # the longest test first, so that nobody waits for it alone
+PYTHON_SUITES = ["chaos", "kernels", "functional", "security", "contract", "sdk", "compat", "dashboard"]
+# These take more than half a minute, the longest first, so that at the end nobody waits for one of them alone.
+LONGEST_FILES = """
+    soak health backup upgrade vercel vm docs examples frameworks errors vm_warm bad_input e2b kernels/test_python network_wall node build bench parity
+    functional/test_template_import exhaustion host_disk_full faults operation restart once tar vm_copies pause_kills packages adapters code suite sources
+    readmes_vercel environment_worker network notebook api_abuse cli files ports_abuse package_sets pause auth vercel_links network_tls events memory_kills
+    slow_host snapshots zygote
+""".split()
+IN_ORDER = ["--dist", "loadfile", "--no-loadscope-reorder"]  # else the file with most tests is the first
 # What runs side by side. What is marked slow looks for no errors of memory. Several workers of one pass take file after file.
 PYTHON_PASSES = [
-    ("asan", ["functional"], ["-m", "not slow"]),
-    ("plain", [s for s in PYTHON_SUITES if s != "dashboard"], ["--numprocesses", "4", "--dist", "loadfile"]),
+    ("asan", ["functional"], ["-m", "not slow", "--numprocesses", "2", *IN_ORDER]),
+    ("plain", [s for s in PYTHON_SUITES if s != "dashboard"], ["--numprocesses", "6", *IN_ORDER]),
     ("plain", ["dashboard"], []),  # the browser's driver keeps a loop of its own in its process
 ]
 # The files of functional that each run of all tests has time for on the sanitized build: those that send a daemon the most kinds of bytes, and those that
@@ -204,6 +212,15 @@ def slowest(cases):
     return f" (most of it: {told})" if told else ""
 
 
+def longest_first(paths):
+    """The files below these directories; a name of the table is the end of one."""
+    def place(path):
+        whole = str(path.with_suffix(""))
+        return next((i for i, name in enumerate(LONGEST_FILES) if whole.endswith(name if "/" in name else f"/test_{name}")), len(LONGEST_FILES))
+
+    return sorted((f for path in paths for f in ([path] if path.is_file() else sorted(path.rglob("test_*.py")))), key=place)
+
+
 @dataclass
 class PythonPass:
     """Tests of pytest: what lies below the paths, or the tests named."""
@@ -222,7 +239,7 @@ class PythonPass:
 
     @property
     def targets(self):
-        return [str(t) for t in self.tests or self.files or self.paths]
+        return [str(t) for t in self.tests or longest_first(self.files or self.paths)]
 
     @property
     def failed_list(self):
@@ -234,14 +251,24 @@ class PythonPass:
         report = self.build / f"pytest-{self.name}.xml"
         report.unlink(missing_ok=True)
         self.failed_list.unlink(missing_ok=True)
-        argv = [sys.executable, "-m", "pytest", "-q", "-c", str(ROOT / "tests" / "pytest.ini"), "--rootdir", str(self.rootdir), "-o", f"pythonpath={ROOT / 'tests'}",
-                "--tb=short", "--junitxml", str(report), "-o", "junit_logging=system-out", *self.words, *self.targets]
-        env = {**os.environ, **SANITIZER_ENV, "CLOCHE_BUILD": str(self.build), "CLOCHE_ENGINE": self.engine, "CLOCHE_FAILED_TESTS": str(self.failed_list),
-               "PYTHONDONTWRITEBYTECODE": "1"}
+        words = ["--tb=short", "--junitxml", str(report), "-o", "junit_logging=system-out", *self.words]
         sink = None if "-s" in self.words else subprocess.PIPE  # somebody wants to watch
-        done = subprocess.run(argv, stdout=sink, stderr=subprocess.STDOUT, text=True, env=env, cwd=self.rootdir)
+        done = subprocess.run(self.argv(words), stdout=sink, stderr=subprocess.STDOUT, text=True, env=self.env, cwd=self.rootdir)
         cases = list(ElementTree.parse(report).getroot().iter("testcase")) if report.exists() else None
         return time.monotonic() - start, done.returncode, done.stdout or "", cases
+
+    def compile(self):
+        """Leaves the tests' bytecode, which pytest makes with checks of its own, for the workers: each would take seconds to make it."""
+        subprocess.run(self.argv(["--collect-only", "-qq"]), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=self.env, cwd=self.rootdir)
+
+    def argv(self, words):
+        return [sys.executable, "-m", "pytest", "-q", "-c", str(ROOT / "tests" / "pytest.ini"), "--rootdir", str(self.rootdir), "-o", f"pythonpath={ROOT / 'tests'}",
+                *words, *self.targets]
+
+    @property
+    def env(self):
+        return {**os.environ, **SANITIZER_ENV, "CLOCHE_BUILD": str(self.build), "CLOCHE_ENGINE": self.engine, "CLOCHE_FAILED_TESTS": str(self.failed_list),
+                "PYTHONDONTWRITEBYTECODE": "1", "CLOCHE_BYTECODE": str(ROOT / "build" / "bytecode")}
 
     @property
     def rootdir(self):
@@ -267,6 +294,23 @@ class PythonPass:
 
     def count(self):
         return len(self.tests)
+
+
+def run_in_turn(tally, passes):
+    for programs in passes:
+        start = time.monotonic()
+        programs.run(tally)
+        print(f"{programs.label} {', '.join(programs.suites)}: {time.monotonic() - start:.0f} s", flush=True)
+
+
+def run_programs(tally, passes, memcheck, python):
+    """Passes of Meson's one after the other, and beside them what works and never waits."""
+    with ThreadPoolExecutor(3) as pool:
+        under_way = [pool.submit(run_in_turn, tally, passes), pool.submit(run_in_turn, tally, memcheck)]
+        if passes and python:
+            under_way.append(pool.submit(max(python, key=lambda p: len(p.targets)).compile))
+        for done in as_completed(under_way):
+            done.result()
 
 
 def run_python(tally, passes):
@@ -312,7 +356,7 @@ def python_passes(builds, chosen, extra):
     rows += [(label, "vm", suites, words) for label, suites, words in VM_PASSES]
     rows += [(label, "bare", suites, words) for label, suites, words in BARE_PASSES]
     if os.environ.get("CLOCHE_ENGINE") == "vm":
-        rows = [(label, "vm", suites, ["--numprocesses", "2", "--dist", "loadfile"]) for label, suites, _ in VM_PASSES]
+        rows = [(label, "vm", suites, ["--numprocesses", "2", *IN_ORDER]) for label, suites, _ in VM_PASSES]
     return [
         PythonPass(builds[label], label, engine, [ROOT / "tests" / s for s in chosen(suites)], words + extra,
                    files=sanitized_files() if label == "asan" and "plain" in builds else [])
@@ -345,16 +389,11 @@ def main():
         meson, python = [], [PythonPass(builds["plain"], "plain", "jail", [args.path.resolve()], args.pytest)]
     else:
         meson, python = list(meson_passes(builds, chosen)), python_passes(builds, chosen, args.pytest)
-    for programs in meson:
-        start = time.monotonic()
-        programs.run(tally)
-        print(f"{programs.label} {', '.join(programs.suites)}: {time.monotonic() - start:.0f} s", flush=True)
-    for engine in ("jail", "bare", "vm"):  # emulated machines take the time of what runs beside them
-        if of_engine := [p for p in python if p.engine == engine]:
-            run_python(tally, of_engine)
-    if not (args.only or args.suite or args.path):
-        meson.append(MesonPass(builds["plain"], "valgrind", ["memcheck"], wrapper=VALGRIND))
-        meson[-1].run(tally)
+    memcheck = [] if args.only or args.suite or args.path else [MesonPass(builds["plain"], "valgrind", ["memcheck"], wrapper=VALGRIND)]
+    run_programs(tally, meson, memcheck, python)
+    meson += memcheck
+    if python:
+        run_python(tally, python)
     retry(tally, meson + python)
     tally.report()
     return 1 if tally.failures or not tally.passed else 0
