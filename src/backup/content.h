@@ -24,7 +24,7 @@ struct content;
  * that does not exist yet. */
 must_check int content_create(const char *path, struct content **ret, struct err *err);
 must_check int content_open(const char *path, struct content **ret, struct err *err); /* to read */
-void content_close(struct content *c); /* what was not committed is forgotten */
+void content_close(struct content *c); /* drops what was not committed */
 DEFINE_FREEP(struct content, content_close)
 
 /* Marks a piece as present, so that it is not stored again. */

@@ -5,7 +5,7 @@
  */
 #include "backup/manifest.h"
 
-struct make_source { /* as the daemon tells of it */
+struct make_source { /* as the daemon reports it */
 	const char *id, *version;
 	const char *data_dir;
 	const char *database; /* beneath data_dir/gateway */

@@ -25,7 +25,7 @@ struct part {
 
 	/* Of a subvolume. */
 	char stream_uuid[UUID_SIZE]; /* as its stream names it */
-	char source_uuid[UUID_SIZE]; /* of what it was a copy of */
+	char source_uuid[UUID_SIZE]; /* of the original */
 	uint64_t source_transid;     /* its last change: the same means the same content */
 	char *parent; /* path of the subvolume that its stream shares extents with, or NULL */
 	/* The parent's UUID in its stream; "": the parent's stream_uuid. They differ if the

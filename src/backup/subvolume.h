@@ -5,10 +5,10 @@
 #include "backup/manifest.h"
 
 struct subvolume_info {
-	uint64_t id;      /* greater than that of what it was made from */
-	uint64_t transid; /* of its last change */
+	uint64_t id;                                  /* greater than its origin's */
+	uint64_t transid;                             /* of its last change */
 	char uuid[UUID_SIZE], parent_uuid[UUID_SIZE]; /* parent "": it was made empty */
-	char stream_uuid[UUID_SIZE];                  /* as a stream of it names it */
+	char stream_uuid[UUID_SIZE];                  /* its UUID in streams */
 };
 
 must_check int subvolume_info(int fd, struct subvolume_info *ret, struct err *err);

@@ -24,7 +24,7 @@ struct fair_room {
 	struct fair_room_part *parts; /* of owners that hold something */
 };
 
-void fair_room_done(struct fair_room *room); /* what is held is forgotten */
+void fair_room_done(struct fair_room *room); /* forgets what is held */
 /* How much an owner could take now. */
 size_t fair_room_left(const struct fair_room *room, const char *owner);
 /* False if there is not enough room; then nothing is taken. */

@@ -13,4 +13,4 @@
 
 void id_make(char id[ID_SIZE], const char *kind); /* kind: "sb", "ex", "key", … at most 8 letters */
 bool id_is_valid(const char *id, const char *kind); /* exactly what id_make() could have made */
-void random_bytes(void *data, size_t len); /* getrandom(); aborts where the kernel has none */
+void random_bytes(void *data, size_t len);          /* getrandom(); aborts if that fails */

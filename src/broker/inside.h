@@ -22,7 +22,7 @@ struct box {
 	struct guest_host *host; /* the engine's */
 	enum box_state state;
 	bool has_slot;
-	bool is_deleted; /* a kept layer goes too */
+	bool is_deleted; /* a kept layer is removed too */
 	struct guest_spec spec;
 	struct guest *guest; /* NULL once the engine has it back */
 	uint64_t create_tag;
@@ -49,7 +49,7 @@ struct broker {
 	bool is_freezing;          /* for a backup: no further request is read */
 	struct loop_child *syncer; /* brings the layers to disk, for sync_tag; or NULL */
 	uint64_t sync_tag;
-	size_t in_flight, n_forks; /* requests that take time, and those of them that are forks */
+	size_t in_flight, n_forks; /* slow requests, and how many of them are forks */
 	struct slots slots;
 };
 
@@ -59,7 +59,7 @@ struct box *box_new(struct broker *b); /* without a guest; the caller sets its s
 void box_free(struct box *box);        /* it has no waiters */
 void box_wait(struct box *box, const struct msg_request *req); /* answers req at its end */
 void box_kill(struct box *box);                                /* it is running */
-void box_end(void *arg); /* nothing is left of it: answers who waits, frees it */
+void box_end(void *arg); /* nothing is left of it: answers its waiters, frees it */
 void box_reply_init(struct msg_reply *reply, uint32_t op, uint64_t tag, const char *id);
 void box_on_guest_started(struct guest *g, const struct err *err, void *arg);
 void box_on_guest_ended(struct guest *g, int wait_status, void *arg);
@@ -69,7 +69,7 @@ void box_on_final(const char *id, const struct guest_usage *usage, void *arg); /
 /* 0: it is frozen. 1: the answer comes later. */
 must_check int freeze_begin(struct box *box, uint64_t tag, struct err *err);
 void freeze_cancel(struct box *box); /* answers one under way with an error */
-void freeze_free(struct box *box);   /* and this without a word */
+void freeze_free(struct box *box);   /* the same without an answer */
 
 /* requests.c: a wire_ops.on_request, with the broker as arg */
 void requests_on_request(const struct msg_request *req, ssize_t len, size_t n_fds, void *arg);

@@ -19,7 +19,7 @@ enum msg_op {
 	                  too; unknown id: fine, gone already */
 	MSG_LIMITS,
 	MSG_USAGE,
-	MSG_FREEZE, /* reply when all of it stands still */
+	MSG_FREEZE, /* reply when all of it is frozen */
 	MSG_THAW,
 	MSG_LIST, /* a reply for each living sandbox and each kept layer, then one with an empty id
 	           */
@@ -29,22 +29,22 @@ enum msg_op {
 	MSG_DOOR_CLOSE, /* a closed one is fine */
 	MSG_DIAL,       /* reply carries an fd: a TCP socket on its way to a port inside */
 	MSG_STOP,       /* as MSG_DELETE, but a layer with a keeper stays */
-	MSG_SEAL, /* its root, running or kept, becomes an image; replies without a digest tell how
-	             far it is, the last one has it */
+	MSG_SEAL, /* makes an image of its root, running or kept; replies without a digest report
+	             progress, the last one has it */
 	MSG_SEAL_CANCEL,  /* of a tag; the seal's own last reply comes all the same */
 	MSG_IMAGES,       /* a reply for each image, then one without a digest */
 	MSG_IMAGE_REMOVE, /* refused while a sandbox runs on it; gone already: fine */
-	MSG_SNAPSHOT,     /* of what it is at one moment, running or kept; reply when it is there */
-	MSG_SNAPSHOTS,    /* a reply for each snapshot, then one with an empty id */
+	MSG_SNAPSHOT,  /* saves it as it is at one moment, running or kept; reply when it is done */
+	MSG_SNAPSHOTS, /* a reply for each snapshot, then one with an empty id */
 	MSG_SNAPSHOT_REMOVE, /* gone already: fine */
 	MSG_KERNEL,          /* the image that holds the kernel of vms */
-	MSG_VOLUME,          /* an empty one is made; reply when it is there */
+	MSG_VOLUME,          /* makes an empty one; reply when it exists */
 	MSG_VOLUMES,         /* a reply for each volume, then one with an empty id */
 	MSG_VOLUME_REMOVE,   /* refused while a sandbox has it; gone already: fine */
 	MSG_BACKUP,          /* freezes all that is kept as it is now; reply when that is done */
-	MSG_BACKUP_END,      /* what was frozen goes; reply when it is gone; nothing there: fine */
+	MSG_BACKUP_END,      /* removes the frozen copies; reply when they are gone; none: fine */
 	MSG_SYNC,            /* reply when all layers are on disk as they are now; one at a time */
-	MSG_OWNER,           /* whose a sandbox's layer or a volume is; gone already: fine */
+	MSG_OWNER,      /* sets the owner of a sandbox's layer or a volume; gone already: fine */
 	MSG_ENDED = 64, /* broker to gateway, unasked: the guest's first process died; cause below.
 	                   Tag 0 */
 	MSG_DISK,       /* likewise: the state of the host's disk has changed */
@@ -65,7 +65,7 @@ struct msg_request {
 			struct digest image;  /* and these as in struct guest_spec */
 			struct guest_limits limits;
 			uint64_t keeper;
-			uint64_t owner;    /* as in owner.number; 0: it is begun for nobody */
+			uint64_t owner;    /* as in owner.number; 0: it has no owner yet */
 			uint32_t weight;   /* as in owner.weight */
 			uint32_t is_ahead; /* 1: nobody waits for it */
 			char snapshot[ID_SIZE];
@@ -74,7 +74,7 @@ struct msg_request {
 		} create;
 		struct guest_limits limits;
 		struct {
-			struct digest base; /* the template's, of one that does not run */
+			struct digest base; /* the template's, if it does not run */
 			struct image_build_spec spec;
 		} seal;
 		uint64_t seal_tag;
@@ -136,7 +136,7 @@ struct msg_reply {
 			struct guest_limits limits;
 			struct isolation isolation;
 			struct digest image;
-			uint32_t is_alive; /* 0: a kept layer, of which no guest lives */
+			uint32_t is_alive; /* 0: only a kept layer */
 			uint64_t keeper;
 		} list;
 		struct {

@@ -52,7 +52,7 @@ struct builds_config {
 	struct loop *loop;
 	struct fleet *fleet;
 	struct store *store;  /* to be closed after the builds */
-	const char *log_dir;  /* gateway's own; made if it is not there */
+	const char *log_dir;  /* the gateway's; made if it does not exist */
 	char **sources;       /* Debian's archives (build/plan.h); NULL-terminated; or NULL */
 	const char *codename; /* of the host; or NULL */
 	const char *npm_registry, *pip_index; /* URLs, or NULL: their own defaults */
@@ -77,7 +77,7 @@ struct build_spec { /* borrowed for the call */
 	const json_t *recipe; /* as recipe_parse() gives it */
 	bool is_shared;       /* the template is everybody's */
 	bool is_fresh;        /* nothing from the cache */
-	uint32_t retries;     /* how often it is begun anew when a step's script fails */
+	uint32_t retries;     /* how often it is started again when a step fails */
 };
 must_check int build_start(struct builds *bs, const struct build_spec *spec, struct build **ret,
                            struct err *err);
@@ -91,7 +91,7 @@ void build_cancel(struct build *b);
 enum build_state build_state(const struct build *b);
 bool build_is_over(const struct build *b);
 const json_t *build_recipe(const struct build *b);    /* borrowed */
-const struct err *build_error(const struct build *b); /* of one that has failed */
+const struct err *build_error(const struct build *b); /* if it has failed */
 struct spool *build_log(struct build *b);             /* borrowed */
 void build_to_json(const struct build *b, struct json_writer *w, const char *name);
 

@@ -48,7 +48,7 @@ struct builds {
 	struct list imports, exports, views, vm_templates;
 	struct fair_room import_room, export_room, view_room, volume_room; /* in calls */
 	struct list parcels;                                               /* that are expected */
-	struct fair_room parcel_room; /* in bytes of those that come */
+	struct fair_room parcel_room; /* bytes of incoming parcels */
 	struct registries learnt;     /* by the last build that had to ask */
 	bool is_resumed;
 };
@@ -69,7 +69,7 @@ struct build {
 	char archive_state[65]; /* by the first step */
 	uint64_t archive_date;
 	uint32_t attempts;            /* of this step: a gateway that dies begins one */
-	uint32_t retries, tries;      /* that are left, and how often it was begun */
+	uint32_t retries, tries;      /* how many are left, and how often it was started */
 	struct loop_timer *retry;     /* or NULL */
 	bool is_cancelled, is_cached; /* cached: every step was */
 	struct err error;             /* why it failed or will */
@@ -92,7 +92,7 @@ struct build {
 void job_begin(struct build *b);  /* a queued one starts */
 void job_rejoin(struct build *b); /* a running one goes on after a restart */
 void job_cancel(struct build *b);
-void job_on_template(struct build *b); /* the one that it waited for has ended */
+void job_on_template(struct build *b); /* the build that it waited for has ended */
 
 /* start.c: sets its image and suite; 1 = it has to wait for another build. */
 must_check int start_find(struct build *b, struct err *err);

@@ -21,7 +21,7 @@ struct face {
 	/* Called once, when the fleet is ready and before the first request; NULL: it keeps
 	 * nothing. */
 	int (*open)(struct api *api, struct err *err);
-	void (*close)(struct api *api); /* NULL likewise; also after an open that failed */
+	void (*close)(struct api *api); /* may be NULL too; also called after a failed open */
 	http_fn divert;                 /* as of struct http_app; NULL: it diverts nothing */
 	http_fn authorize;              /* NULL: api_authorize() */
 	void (*fail)(struct http_req *req, const struct err *err); /* answers with err */

@@ -30,10 +30,10 @@ typedef struct user_regs_struct regs_t;
 
 struct traced_thread {
 	pid_t tid;
-	bool is_still;        /* a stop of it was seen, and it was not told to go on */
+	bool is_still;        /* it has stopped, and was not told to go on */
 	bool is_saved;        /* before the first change */
 	bool is_infected;     /* CRIU has put code into its process: fds are listed */
-	bool is_restored;     /* to what was saved, by the cure */
+	bool is_restored;     /* the cure has restored the saved state */
 	int status;           /* of the last stop */
 	int signal;           /* to go on with */
 	unsigned long set_ip; /* where CRIU sent it last */
@@ -69,7 +69,7 @@ char *traced_extra(const struct traced_thread *t);       /* the place for its ex
 int traced_open(pid_t tid, const char *name, int flags); /* of /proc/TID */
 void traced_each_fd(pid_t tid, void (*fn)(int fd, void *arg), void *arg);
 pid_t traced_wait(pid_t tid, int *status, int options, struct rusage *usage); /* at once */
-void traced_await(int ms); /* a change of any of them, for so long */
+void traced_await(int ms); /* waits that long for a change of any of them */
 
 /* CRIU is gone: restores and releases the threads that it has not released itself. */
 void tracer_cure_all(void);

@@ -7,4 +7,4 @@
  */
 
 void memory_prepare(void);   /* at the start */
-void memory_give_back(void); /* cheap where there is nothing to give */
+void memory_give_back(void); /* cheap if there is nothing to give back */

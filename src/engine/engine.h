@@ -25,11 +25,11 @@ struct image_build; /* an image in the making, opaque */
 #define SHOWN_MAX 3 /* snapshots */
 
 #define VOLUMES_MAX      4   /* of a guest */
-#define VOLUME_PATH_SIZE 128 /* of the place where one is put, with its NUL */
+#define VOLUME_PATH_SIZE 128 /* of its path in a guest, with its NUL */
 
 /* A volume in a guest: files that exist before the guest and outlive it. */
 struct guest_volume {
-	char id[ID_SIZE];            /* of kind "vo"; "": none, and none behind it */
+	char id[ID_SIZE];            /* of kind "vo"; "": end of the list */
 	char path[VOLUME_PATH_SIZE]; /* as volume_check_path() has it */
 	uint32_t is_read_only;
 	uint32_t reserved;
@@ -54,18 +54,18 @@ struct volume_info {
 /* What a guest that starts from a snapshot takes from it. */
 enum guest_memory {
 	MEMORY_NONE, /* its files alone */
-	MEMORY_COPY, /* its processes too, of one that has them */
+	MEMORY_COPY, /* also its processes, if it has them */
 	MEMORY_WARM, /* a vm's: as MEMORY_COPY, and only with the kernel that is in use now */
 };
 
 struct guest_spec {
 	char id[ID_SIZE];
 	char hostname[64];
-	uint32_t slot;       /* picked by the broker: names the uid range */
-	uint32_t is_resumed; /* 1: starts over the layer that was kept under its id */
-	uint32_t is_shown; /* 1: it is a sandbox of "host", and the image its directory /template */
-	uint32_t engine;   /* its number */
-	uint32_t is_kvm;   /* a vm's, set by its engine */
+	uint32_t slot;        /* picked by the broker: names the uid range */
+	uint32_t is_resumed;  /* 1: starts over the layer that was kept under its id */
+	uint32_t is_shown;    /* 1: it is a sandbox of "host" and has the image at /template */
+	uint32_t engine;      /* its number */
+	uint32_t is_kvm;      /* a vm's, set by its engine */
 	uint32_t with_memory; /* of enum guest_memory */
 	struct digest image;  /* of its template; zero = "host", which has none */
 	struct guest_limits limits;
@@ -103,7 +103,7 @@ struct snapshot_info {
 	/* Which of its source's layers it is from: each rollback starts a new one. Snapshots of one
 	 * line share what the source wrote. 0: the first layer. */
 	uint64_t line;
-	uint64_t bytes; /* of files: all that it refers to, shared or not */
+	uint64_t bytes; /* of all its files, shared or not */
 	/* What its source had written by then and still has. Earlier snapshots of the same source
 	 * share these bytes on disk. */
 	uint64_t written_bytes;
@@ -114,11 +114,11 @@ struct snapshot_info {
 };
 
 struct image_build_spec {       /* how a sandbox's root becomes an image */
-	uint64_t epoch_s;       /* no file in it is younger */
+	uint64_t epoch_s;       /* no file in it is newer */
 	uint64_t bytes_max;     /* of the image */
 	uint64_t keeper;        /* whoever knows of it, as of a guest's layer */
 	uint32_t is_tree;       /* 1: the directory /template of the sandbox, not its root */
-	uint32_t is_small;      /* 1: takes its time and becomes smaller */
+	uint32_t is_small;      /* 1: slower to make, but smaller */
 	char snapshot[ID_SIZE]; /* of its files as they were saved there; "": as they are now */
 };
 
@@ -135,10 +135,10 @@ struct image_info {
 
 struct guest_usage {
 	uint64_t cpu_ns, memory_bytes, memory_peak_bytes;
-	uint64_t disk_bytes; /* what is its own: snapshots are charged for what they have of it */
+	uint64_t disk_bytes; /* its own; snapshots are charged for their part */
 	uint64_t pids, oom_kills;
 	uint64_t pids_refused; /* processes that the limit did not let begin */
-	uint64_t files_bytes;  /* all that it wrote or was started from, with what snapshots have */
+	uint64_t files_bytes;  /* all its files, with those from its snapshot */
 };
 
 /* A shortage of memory in the cgroup of the guest's first process, which is outside the guest's own
@@ -181,15 +181,15 @@ const char *wall_name(enum wall wall); /* "user_namespace", … */
 /* The state of the disk with the sandboxes' files and the daemon's own. */
 enum disk_state {
 	DISK_OK,
-	DISK_FULL,      /* new work would take from what is kept for the daemon's own files */
+	DISK_FULL,      /* new work would use the reserve for the daemon's own files */
 	DISK_READ_ONLY, /* the layers' filesystem gave up after an error */
 	DISK_STATE_COUNT
 };
 struct host_disk {
 	uint32_t state; /* of enum disk_state */
 	uint32_t reserved;
-	uint64_t free_bytes;         /* where the data directory is, */
-	uint64_t reserve_bytes;      /* and of those, what is kept */
+	uint64_t free_bytes;         /* on the disk of the data directory, */
+	uint64_t reserve_bytes;      /* and how much of that is reserved */
 	uint64_t layers_bytes;       /* that the layers have by now */
 	uint64_t layers_free_bytes;  /* of those */
 	uint64_t layers_limit_bytes; /* that they can have, as the disk is now */
@@ -209,7 +209,7 @@ struct isolation {
 enum door_socket {
 	DOOR_TCP4, /* listens: every TCP connection that leaves, with its original destination */
 	DOOR_TCP6,
-	DOOR_DNS4, /* UDP: what is sent to port 53 of any address */
+	DOOR_DNS4, /* UDP: queries to port 53 of any address */
 	DOOR_DNS6,
 	DOOR_SOCKETS
 };
@@ -231,7 +231,7 @@ typedef void (*image_build_fn)(const struct image_build_result *result, const st
 /* Called once per snapshot(): with info when it exists under its id, or with err and no info. */
 typedef void (*snapshot_fn)(const struct snapshot_info *info, const struct err *err, void *arg);
 
-struct backup_counts {   /* of what is frozen, for whoever copies it to know that he has all */
+struct backup_counts {   /* numbers of frozen things, so that the copier can check them */
 	uint64_t layers; /* and volumes and snapshots */
 	uint64_t images;
 };
@@ -257,10 +257,10 @@ struct engine_host {             /* what an engine is given once, at probe() */
 	const char *warm_modules; /* of Python's zygote, parted by commas; NULL: no zygotes */
 	int agent_fd;             /* the agent's binary as a sealed memfd */
 	int vmm_fd;               /* cloche-vmm's likewise, or -1: no vms */
-	bool is_vm_emulated;      /* told to do without KVM */
+	bool is_vm_emulated;      /* set to work without KVM */
 	uint64_t vm_boot_us;      /* that a vm may take until its agent serves */
-	bool is_plain_storage;  /* told to do without btrfs: plain directories, no disk limit, a gap
-	                         */
+	bool is_plain_storage; /* set to work without btrfs: plain directories, no disk limit, a gap
+	                        */
 	uint32_t sandboxes_max; /* at once, spares among them */
 	uint64_t disk_reserve;  /* bytes kept for the daemon's own files; 0: by the disk's size */
 	uint32_t disk_share;    /* percent of the layers' room that one owner may fill */
@@ -276,7 +276,7 @@ struct engine_host {             /* what an engine is given once, at probe() */
 /* What may be wrong with an engine while it runs. */
 struct engine_condition {
 	uint32_t layers_are_read_only; /* the kernel gave their filesystem up, or somebody did */
-	uint32_t zygote_deaths;        /* of one zygote, one after the other without a fork */
+	uint32_t zygote_deaths;        /* of one zygote in a row, without a fork between them */
 };
 
 #define ENGINES_MAX 4
@@ -287,12 +287,11 @@ struct engine_condition {
 
 /* Properties of an engine's guests that other code needs to know. */
 struct engine_traits {
-	bool has_own_kernel;  /* it is a machine: boots, hangs, crashes and stands still as a whole
-	                       */
+	bool has_own_kernel;  /* it is a machine: it boots, hangs, crashes and freezes as a whole */
 	bool may_be_emulated; /* what runs inside may take many times as long */
 	bool has_own_disk;    /* its files are in a disk whose size is fixed, and in no directory */
 	bool has_volumes;
-	bool has_copies; /* a new one starts as a copy of one that has booted */
+	bool has_copies; /* a new guest starts as a copy of a booted one */
 	/* The assumed cost of making a spare, until the first one was measured; never 0. */
 	uint64_t spare_us, spare_bytes;
 };
@@ -368,7 +367,7 @@ struct engine {
 	                   const struct image_build_spec *spec, image_build_fn fn, void *arg,
 	                   struct image_build **ret, struct err *err);
 	void (*cancel_image_build)(
-		struct image_build *s); /* its end is told all the same, from here or later */
+		struct image_build *s); /* its end is still reported, from here or later */
 	void (*each_image)(struct guest_host *host,
 	                   void (*fn)(const struct image_info *info, void *arg), void *arg);
 	/* Refused while a guest uses it. A missing one is fine. */

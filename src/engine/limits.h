@@ -71,7 +71,7 @@ enum limit_kind { LIMIT_CPUS, LIMIT_SIZE, LIMIT_COUNT, LIMIT_COUNT64 };
 #define LIMIT_NARROW(a, member, name, kind, ...) LIMIT_NARROW_##kind(member)
 #define LIMIT_AT(a, member, ...)                 LIMIT_AT_##member,
 
-struct guest_limits { /* what is asked for: 0 = nothing is said */
+struct guest_limits { /* requested limits; 0 = not given */
 	GUEST_LIMITS(LIMIT_WIDE, )
 	GUEST_LIMITS(LIMIT_NARROW, )
 	uint32_t reserved;

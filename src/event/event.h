@@ -28,7 +28,7 @@ enum event_type {
 	EVENT_DAEMON_PROBLEM_ENDED,
 	EVENT_SANDBOX_CREATED,
 	EVENT_SANDBOX_RUNNING,
-	EVENT_SANDBOX_ADOPTED, /* by a daemon that started anew */
+	EVENT_SANDBOX_ADOPTED, /* by a restarted daemon */
 	EVENT_SANDBOX_PAUSED,
 	EVENT_SANDBOX_RESUMED,
 	EVENT_SANDBOX_STOPPING,
@@ -74,7 +74,7 @@ must_check int event_types_parse(const char *text, const char *field, uint64_t *
 struct event_log;
 
 struct event_limits {
-	uint64_t age_us, bytes, count; /* what is kept at most */
+	uint64_t age_us, bytes, count; /* bounds of what is kept */
 	uint32_t rate; /* minor entries a second and sandbox; ten times that at once */
 };
 
@@ -147,6 +147,6 @@ struct event_status {
 	char anchor_hash[65], head_hash[65];
 	uint64_t count, bytes;
 	uint64_t suppressed; /* since the start: over a rate */
-	uint64_t lost;       /* since the start: the disk took no more */
+	uint64_t lost;       /* since the start: could not be written */
 };
 void event_log_status(const struct event_log *log, struct event_status *ret);

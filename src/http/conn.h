@@ -118,9 +118,9 @@ must_check int conn_new(struct http_server *server, struct loop *loop, int fd, b
 void conn_kick(struct conn *c);       /* asks for a pump at the end of this turn */
 struct buf *conn_out(struct conn *c); /* to be filled at once; kicks */
 void conn_release(struct conn *c, const struct err *err); /* its reply is held no longer */
-void conn_cut(struct conn *c); /* ends it now: on_done(false); memory goes at the end of the turn */
-/* Ends the request in mid-body: on_done(false), then the error as its reply if no reply was begun.
- */
+void conn_cut(struct conn *c); /* ends it now: on_done(false); freed at the end of the turn */
+/* Ends the request in mid-body: on_done(false), then the error as its reply if no reply was
+ * begun. */
 void conn_refuse(struct conn *c, const struct err *err);
 /* Grants "Expect: 100-continue" if the client waits for it, and starts the body's deadline. */
 void conn_take_body(struct conn *c);

@@ -86,7 +86,7 @@ bool http_list_has(const char *list, const char *word);
 enum http_decode_result {
 	HTTP_DECODE_MORE, /* in is used up */
 	HTTP_DECODE_DATA, /* *data, *len; valid until bytes are added to in */
-	HTTP_DECODE_END,  /* what is left in in belongs to the next message */
+	HTTP_DECODE_END,  /* the rest of in belongs to the next message */
 };
 
 struct http_decoder {

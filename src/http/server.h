@@ -188,7 +188,7 @@ void *http_state(const struct http_req *req);
 typedef void (*http_body_fn)(struct http_req *req, const char *data, size_t len, void *arg);
 void http_on_body(struct http_req *req, http_body_fn fn, void *arg);
 void http_body_pause(struct http_req *req,
-                     bool on); /* on: no more fn calls, and the client is not read */
+                     bool on); /* on: fn is not called, and the client is not read */
 /* Exactly once, when the req ends. */
 typedef void (*http_done_fn)(void *arg);
 void http_on_done(struct http_req *req, http_done_fn fn, void *arg);

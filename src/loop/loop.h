@@ -109,7 +109,7 @@ void loop_defer_named(struct loop *loop, loop_fn fn, void *arg, const char *name
 typedef bool (*loop_job_fn)(struct loop *loop, void *arg); /* true: it is done */
 struct loop_job *loop_job_new_named(struct loop *loop, loop_job_fn fn, void *arg, const char *name);
 #define loop_job_new(loop, fn, arg) loop_job_new_named(loop, fn, arg, LOOP_NAME(fn))
-void loop_job_start(struct loop_job *job); /* one that is under way goes on */
+void loop_job_start(struct loop_job *job); /* an active one goes on */
 bool loop_job_is_running(const struct loop_job *job);
 void loop_job_free(struct loop_job *job); /* NULL is fine */
 /* Whether this turn has time for one more piece of work. Callbacks that are not jobs may ask too,
@@ -131,6 +131,6 @@ must_check int loop_child_take_named(struct loop *loop, int pidfd, loop_child_fn
 void loop_child_remove(struct loop_child *c); /* stops watching, reaps nothing; NULL is fine */
 int loop_child_pidfd(const struct loop_child *c);
 
-/* Calls fn in the loop when the signal comes (it is blocked for the process and read by signalfd).
- */
+/* Calls fn in the loop when the signal comes (it is blocked for the process and read by
+ * signalfd). */
 must_check int loop_signal_add(struct loop *loop, int signo, loop_fn fn, void *arg);

@@ -13,12 +13,12 @@
 #define MCP_KEY_SESSIONS    64                /* of one key */
 #define MCP_KEY_CALLS       64                /* of one key, at once */
 #define MCP_IDLE_MS         (UINT64_C(30) * 60 * 1000)
-#define MCP_LIFE_MS         (UINT64_C(24) * 3600 * 1000) /* of a sandbox, unless it is said */
-#define MCP_CALL_TIMEOUT_MS 120000                       /* of code and commands, likewise */
+#define MCP_LIFE_MS         (UINT64_C(24) * 3600 * 1000) /* of a sandbox, by default */
+#define MCP_CALL_TIMEOUT_MS 120000                       /* of code and commands, by default */
 
 struct mcp {
 	struct api *api;
-	struct list sessions; /* the one that was used longest ago first */
+	struct list sessions; /* the least recently used first */
 	size_t n_sessions;
 	struct list calls; /* of all sessions and of none */
 	struct loop_timer *idle;
@@ -31,10 +31,10 @@ struct session {
 	struct list link;
 	struct mcp *mcp;
 	char id[ID_SIZE];
-	char tag[65]; /* what its sandboxes are found by: a hash of id and key */
+	char tag[65]; /* of its sandboxes: a hash of id and key */
 	char key_id[ID_SIZE], project_id[ID_SIZE];
 	char sandbox_id[ID_SIZE]; /* the main one; "" = none */
-	bool is_making;           /* it is on its way; calls wait for it */
+	bool is_making;           /* it is being made; calls wait for it */
 	uint64_t used_us;         /* steady clock */
 	struct http_req *hold;    /* a stream whose end is the session's; or NULL */
 };
@@ -88,7 +88,7 @@ struct mcp_call {
 	struct session *session; /* or NULL; it outlives its calls */
 	struct http_req *req;    /* valid until is_over */
 	char key_id[ID_SIZE], project_id[ID_SIZE];
-	char sandbox_id[ID_SIZE]; /* that it works in, once that is known */
+	char sandbox_id[ID_SIZE]; /* that it works in, once known */
 	json_t *id, *progress_token;
 	bool is_modern, streams; /* the reply has begun as an event stream */
 	uint64_t n_progress;

@@ -27,7 +27,7 @@ enum rpc_kind { RPC_REQUEST, RPC_NOTIFICATION, RPC_RESPONSE };
 
 struct rpc_message {
 	enum rpc_kind kind;
-	const json_t *id; /* a string or an integer; NULL if it is no request */
+	const json_t *id; /* a string or an integer; NULL if it is not a request */
 	const char *method;
 	const json_t *params;         /* an object, or NULL */
 	const char *version;          /* by params._meta: of the newer era; NULL = the older one */

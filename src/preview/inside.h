@@ -7,7 +7,7 @@
 #define PREVIEW_COOKIE     "cloche_port"
 #define PREVIEW_TARGET_MAX HTTP_LINE_MAX
 
-struct visit { /* what is asked of which port; strings live as long as the request */
+struct visit { /* a request to a port; strings live as long as the request */
 	const struct preview *preview;
 	struct http_req *req;
 	char id[ID_SIZE];
@@ -37,7 +37,7 @@ must_check int heads_request(const struct visit *v, struct buf *out);
 void heads_reply(const struct visit *v, const struct http_head *head);
 
 /* page.c: answers of our own, as HTML or JSON. */
-bool page_is_wanted(const struct http_req *req); /* as browsers do when they go somewhere */
+bool page_is_wanted(const struct http_req *req); /* whether a browser navigates */
 void page_refused(struct http_req *req);
 void page_failed(struct http_req *req, const struct err *err);
 

@@ -21,10 +21,10 @@
 #define BUNDLE_DIGEST     32
 
 enum bundle_kind {
-	BUNDLE_TEXT = 1,  /* what it is, in words of whoever made it; the first if there is one */
+	BUNDLE_TEXT = 1,  /* a description by its maker; comes first if there is one */
 	BUNDLE_ENTRY,     /* from here on there is this at path */
 	BUNDLE_ATTRIBUTE, /* of the entry before */
-	BUNDLE_DATA,      /* likewise, of a regular file; what has none are holes */
+	BUNDLE_DATA,      /* likewise, of a regular file; the rest are holes */
 	BUNDLE_DELETE,    /* from here on there is nothing at path */
 	BUNDLE_END,
 };
@@ -37,7 +37,7 @@ struct bundle_seen { /* what was at a path when the bundle was made; mode 0: not
 struct bundle_record {
 	enum bundle_kind kind;
 	char *path;      /* entry, delete */
-	bool is_checked; /* likewise: seen has to be there when it is applied */
+	bool is_checked; /* likewise: `seen` must still hold when it is applied */
 	struct bundle_seen seen;
 	uint32_t mode, uid, gid; /* entry */
 	uint64_t size, mtime_ns;

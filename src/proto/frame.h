@@ -34,14 +34,15 @@ enum frame_type {
 	FRAME_ACK,       /* u64: host has kept output up to here; not more than was sent */
 	FRAME_SIGNAL,    /* u8 signal, u8 scope (enum frame_scope) */
 	FRAME_RESIZE,    /* u16 rows, u16 columns */
-	FRAME_RESUME,    /* u64: after HELLO, go on with this channel's output from here; counts as
-	                    an ACK. STARTED, INPUT_ACK, EXIT and CLOSED come again as they apply */
-	FRAME_FORGET,    /* the host has recorded the end of this channel, its number is done; kills
-	                    the whole tree unless the channel was CLOSED: what then still runs has
-	                    let go of its output and lives on (kill it with SIGNAL first) */
+	FRAME_RESUME,    /* u64: after HELLO, send this channel's output from here on; counts as an
+	                    ACK. STARTED, INPUT_ACK, EXIT and CLOSED are repeated if they apply */
+	FRAME_FORGET,    /* the host has recorded the end of this channel, and its number is done.
+	                    Kills the whole tree, unless the channel was CLOSED: then processes that
+	                    still run have closed its output and live on (kill them with SIGNAL first)
+	                  */
 	FRAME_PING,      /* u64 echoed in PONG; of several waiting ones only the last is */
 	FRAME_SHUTDOWN,  /* end all, sync, power off (vm) or exit (jail) */
-	FRAME_QUIESCE,   /* a token (quiet.h): let go of the host; without a HELLO before it */
+	FRAME_QUIESCE,   /* a token (quiet.h): disconnect from the host; sent without a HELLO */
 
 	/* agent to host */
 	FRAME_WELCOME = 64, /* version u32, channel count u32, then per channel: u32 number, str
@@ -49,7 +50,8 @@ enum frame_type {
 	FRAME_STARTED,      /* u32 pid inside */
 	FRAME_OUTPUT,       /* u64 offset, u8 stream (enum frame_stream), bytes */
 	FRAME_INPUT_ACK, /* u64: stdin bytes taken so far; the host may send FRAME_WINDOW past it.
-	                    The first one after a RESUME says how much has arrived: go on there */
+	                    After a RESUME the first one says how much has arrived: the host
+	                    continues there */
 	FRAME_EXIT, /* struct channel_exit (start.h); output that exists then was sent before it */
 	FRAME_CLOSED, /* all output of the channel is sent, nothing follows (after EXIT) */
 	FRAME_PONG,   /* u64 */

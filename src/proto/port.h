@@ -41,7 +41,7 @@ enum port_kind {
 	PORT_QUIESCE,
 	PORT_POWEROFF,
 	PORT_USAGE,
-	PORT_GO_ON, /* behind QUIESCE, to the machine that was copied; a copy gets SETUP */
+	PORT_GO_ON, /* after QUIESCE, to the machine that was copied; a copy gets SETUP */
 };
 
 struct port_record {
@@ -71,7 +71,7 @@ struct port_setup {
 	uint8_t seed[32];       /* has_seed: for the kernel's generator */
 	bool has_machine_id, has_seed;
 	uint64_t clock_us;   /* since 1970; 0: as it is */
-	uint64_t open_files; /* 0: as it is, as of the next two */
+	uint64_t open_files; /* 0: unchanged, also in the next two */
 	uint64_t pids;
 	uint64_t memory_bytes; /* of all execs together */
 	uint64_t caps;         /* of root's execs; has_caps, else all */

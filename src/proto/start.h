@@ -19,7 +19,7 @@ enum start_kind {
 	START_EXEC = 1,
 	START_FILE = 2,
 	START_KERNEL = 3, /* an exec whose INPUT and STREAM_RECORD are a socket at its fd 3 */
-	START_FORKED = 4, /* a kernel that is not begun here but comes to the agent's door */
+	START_FORKED = 4, /* a kernel that a zygote forks and sends to the agent */
 };
 
 enum file_op {
@@ -33,28 +33,28 @@ enum file_op {
 	FILE_MOVE, /* path to path2 */
 	FILE_COPY, /* likewise, directories with FILE_RECURSIVE */
 	FILE_REMOVE,
-	FILE_CHMOD,    /* mode */
-	FILE_CHOWN,    /* owner "user[:group]", names or numbers */
-	FILE_SYMLINK,  /* path2 is the target, path the new link */
-	FILE_TAR_OUT,  /* tar of path on STREAM_STDOUT, compressed as asked */
-	FILE_TAR_IN,   /* tar from INPUT into path; one record: entries and bytes (as size) */
-	FILE_WATCH,    /* records as files change under path, until FORGET; a byte of INPUT is
-	                  answered with WATCH_READY behind all that has happened so far */
-	FILE_TRUST,    /* a certificate from INPUT, added to the bundle path and kept as path2 */
-	FILE_ROOT_IN,  /* an image or the tar of a root from INPUT into path, which is new; path2 is
-	                  which image; counts as it goes, then JSON that tells what it was */
-	FILE_ROOT_OUT, /* the root path as an OCI image layout of one layer; JSON from INPUT says
-	                  what it is; one record with the length, then the archive; path2 is where
-	                  the layer lies meanwhile */
+	FILE_CHMOD,   /* mode */
+	FILE_CHOWN,   /* owner "user[:group]", names or numbers */
+	FILE_SYMLINK, /* path2 is the target, path the new link */
+	FILE_TAR_OUT, /* tar of path on STREAM_STDOUT, compressed as asked */
+	FILE_TAR_IN,  /* tar from INPUT into path; one record: entries and bytes (as size) */
+	FILE_WATCH, /* records as files change under path, until FORGET; a byte of INPUT is answered
+	               with WATCH_READY, after the records of everything so far */
+	FILE_TRUST, /* a certificate from INPUT, added to the bundle path and kept as path2 */
+	FILE_ROOT_IN,  /* unpacks an image or the tar of a root from INPUT into path, which is new;
+	                  path2 says which image; counts meanwhile, then JSON that describes it */
+	FILE_ROOT_OUT, /* the root path as an OCI image layout of one layer; JSON from INPUT
+	                  describes it; one record with the length, then the archive; path2 is a
+	                  temporary file for the layer */
 	FILE_DIAL,     /* a TCP connection to the port `offset` of the address path: INPUT and
-	                  STREAM_STDOUT are what is said; one record when it is there, one with the
+	                  STREAM_STDOUT are its bytes; one record when it is connected, one with the
 	                  count of bytes when the other side has ended */
 	FILE_COMPARE,  /* the snapshots shown in path: a RECORD_CHANGE for each path in which they
 	                  differ; `limit` at most */
 	FILE_BUNDLE_OUT, /* the same changes as a bundle (bundle.h); text from INPUT goes in front
 	                  */
-	FILE_BUNDLE_IN,  /* a bundle from INPUT, into the root path: all of it is there before the
-	                    first file changes; one RECORD_COUNT */
+	FILE_BUNDLE_IN,  /* applies a bundle from INPUT to the root path: all of it is received
+	                    before the first file changes; one RECORD_COUNT */
 	FILE_OP_COUNT,
 };
 
@@ -71,27 +71,26 @@ enum {
 	FILE_MODE = 1U << 9,     /* mkdir, write: mode is given */
 	FILE_PATCH = 1U << 10,   /* compare: with what changed in texts */
 	FILE_THEIRS = 1U << 11,  /* bundle out: with what the third has changed, too */
-	FILE_CHECKED = 1U << 12, /* bundle out: each path has to be what it was in the third */
-	FILE_WHOLE = 1U << 13, /* entries have absolute paths and tell of a link where it leads and
-	                          what is there; attributes whose names begin with `owner` come
-	                          before their entry; mkdir and move tell an entry too; a watch must
-	                          be of a directory */
+	FILE_CHECKED = 1U << 12, /* bundle out: each path must be as it was in the third */
+	/* entries have absolute paths, and for a link its target and what is there; attributes
+	 * whose names begin with `owner` come before their entry; mkdir and move give an entry
+	 * too; a watch must be of a directory */
+	FILE_WHOLE = 1U << 13,
 	FILE_IN_PLACE = 1U << 14,   /* write: under its own name from the first byte on */
 	FILE_ATTRIBUTES = 1U << 15, /* write: path2 has lines NAME=VALUE, which replace all
 	                               attributes that begin with `owner` */
-	FILE_ENTRIES = 1U << 16,    /* watch: what is found at a path comes before its event */
-	FILE_FOR_USER = 1U << 17,   /* root does it for the user: relative paths begin at his home,
-	                               and what is made is his */
+	FILE_ENTRIES = 1U << 16,    /* watch: the entry at a path comes before its event */
+	FILE_FOR_USER = 1U << 17,   /* root does it for the user: relative paths start at the user's
+	                               home, and new files belong to the user */
 	FILE_UNCHANGED = 1U << 18,  /* write: offset is when it was last changed, in microseconds */
-	FILE_BARE = 1U << 19,       /* root out: its tar alone, made as it goes, or that of the
-	                               directory path2 in it; root in: such a tar, whatever lies in it
-	                             */
+	FILE_BARE = 1U << 19, /* root out: only its tar, streamed, or that of the directory path2 in
+	                         it; root in: such a tar, with any contents */
 };
 #define FILE_FLAGS_ALL ((1U << 20) - 1)
 
 struct start {
 	enum start_kind kind;
-	char *tag; /* the host's id of it ("ex_…"), told again in WELCOME; only a file operation may
+	char *tag; /* the host's id of it ("ex_…"), repeated in WELCOME; only a file operation may
 	              have none */
 	char *user; /* "root", a name of /etc/passwd inside, or a number; "" = the sandbox's default
 	               user */

@@ -33,7 +33,7 @@ bool store_is_failing(const struct store *st, char *ret_message, size_t size);
  * is_asked: tries it in any case. */
 void store_look(struct store *st, bool is_asked);
 
-uint64_t store_bytes(const struct store *st); /* on disk, with what is not yet in its place */
+uint64_t store_bytes(const struct store *st); /* on disk, with the WAL */
 
 struct project_row {
 	const char *id, *name;

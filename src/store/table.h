@@ -39,7 +39,7 @@ void read_row(sqlite3_stmt *stmt, const struct column *columns, size_t n, void *
 struct statements {
 	sqlite3 *db;
 	const char *room_for; /* for errors: what the disk has no room for, … */
-	const char *failure; /* … or what else it comes to, such as "builds cannot be recorded" */
+	const char *failure;  /* … or the other message, such as "builds cannot be recorded" */
 	sqlite3_stmt **prepared;
 	size_t n;
 };

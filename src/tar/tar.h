@@ -26,7 +26,7 @@ struct tar_entry {
 	const char *path;
 	const char *target; /* a symbolic link's is any text, a hard link's is like a path */
 	uint32_t mode;
-	uint32_t uid, gid; /* reading: what the archive says; UINT32_MAX where it is no number */
+	uint32_t uid, gid; /* reading: as in the archive; UINT32_MAX if not a number */
 	uint64_t size;
 	uint64_t mtime_s;
 	uint32_t mtime_ns;

@@ -24,4 +24,4 @@ void ceilings_put(const struct ceilings *c, struct json_writer *w);
 /* Checks that the wanted values (0 = none) are within. whose is "project" or "key". */
 must_check int ceilings_check(const struct ceilings *c, const struct ceilings *asked,
                               const char *whose, struct err *err);
-void ceilings_lower(const struct ceilings *c, struct ceilings *values); /* to what is within */
+void ceilings_lower(const struct ceilings *c, struct ceilings *values); /* to what c allows */

@@ -33,13 +33,13 @@ struct store_usage *meters_store(struct meters *ms); /* to read, after meters_wr
 struct meter_spec {
 	const char *sandbox_id, *project_id, *key_id; /* key "" = none; copied */
 	uint64_t memory_limit_bytes;
-	uint64_t since_us;       /* steady: when it began to be somebody's */
+	uint64_t since_us;       /* steady: when it got its owner */
 	struct guest_usage base; /* counters that are not this owner's: of the time before */
 };
 struct meter *meter_start(struct meters *ms, const struct meter_spec *spec); /* a create */
 /* A meter for something that never runs: only its disk is charged, from now on. */
 struct meter *meter_store(struct meters *ms, const struct meter_spec *spec, uint64_t disk_bytes);
-void meter_set_disk(struct meter *m, uint64_t bytes); /* of one that is held, from now on */
+void meter_set_disk(struct meter *m, uint64_t bytes); /* for a held meter, from now on */
 struct meter *meter_find(struct meters *ms, const char *sandbox_id); /* borrowed or NULL */
 void meter_read(struct meter *m, const struct guest_usage *now);
 void meter_set_memory_limit(struct meter *m, uint64_t bytes); /* from now on */
@@ -49,7 +49,7 @@ void meter_count_network(struct meter *m, uint64_t in_bytes, uint64_t out_bytes)
 /* The sandbox has stopped, but its files stay. Its run is closed with its last counters, and from
  * until_us on only its disk is charged. A resume begins the next run, with fresh counters. */
 void meter_hold(struct meter *m, const struct guest_usage *last, uint64_t until_us);
-void meter_tick(struct meter *m); /* of one that is held: charges its disk up to now */
+void meter_tick(struct meter *m); /* for a held meter: charges its disk up to now */
 void meter_resume(struct meter *m, uint64_t memory_limit_bytes);
 /* Ends and frees the meter. last was read when its processes were dead; NULL or 0 if not known.
  * Time is charged up to until_us (steady). */

@@ -17,7 +17,7 @@ struct share {
 	struct fair_share turn;   /* of the gateway's loop (loop/loop.h) */
 	struct fair_share broker; /* of the broker's time (sandbox/brokerclient/broker_client.c) */
 	size_t n_asks;            /* creates and deletes that are asked for, */
-	size_t n_under_way;       /* and of these, those that the broker is at */
+	size_t n_under_way;       /* and how many of these the broker has */
 	size_t n_creating;        /* creates that somebody waits for */
 	uint64_t paid_us; /* steady: until then all output that was acknowledged takes, and */
 	size_t n_paced;   /* sandboxes whose output waits for its pace (sandbox/agentlink/channel.c)

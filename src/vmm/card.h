@@ -28,7 +28,7 @@ struct card {
 	bool has_ip6;
 	struct qmp *qmp;
 	struct line *line;
-	void (*done)(const struct err *err, void *arg); /* what was asked for last; NULL: it is */
+	void (*done)(const struct err *err, void *arg); /* of the last request; err NULL: success */
 	void *arg;
 	bool is_awaited;
 	void (*aside)(const struct err *err, void *arg); /* NULL: nobody waits for it */
@@ -42,7 +42,7 @@ void card_pull(struct card *c);
 /* Calls aside(), now or later, with the arg of done(), when the machine has no card. */
 void card_set_aside(struct card *c, void (*aside)(const struct err *err, void *arg));
 void card_put_back(struct card *c); /* if it was; aside() is not called any more */
-void card_forget(struct card *c);   /* whoever asked has gone: done() is not called */
+void card_forget(struct card *c);   /* the asker is gone: done() is not called */
 void card_on_event(struct card *c, const char *line); /* of QEMU's */
 void card_on_ready(struct card *c);                   /* of the guest's */
 void card_on_failed(struct card *c, const char *text, size_t len);

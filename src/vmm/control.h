@@ -11,7 +11,7 @@ struct control_ops {
 	/* fd came with the ask, -1 for none; the callee owns it, and calls control_answer(), now or
 	 * later. */
 	void (*on_ask)(const struct vmm_ask *ask, int fd, void *arg);
-	void (*on_over)(uint32_t kind, void *arg); /* whoever asked has hung up */
+	void (*on_over)(uint32_t kind, void *arg); /* the asker has hung up */
 };
 
 struct control {

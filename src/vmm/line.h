@@ -13,7 +13,7 @@
 
 struct line_ops {
 	void (*on_control)(enum port_kind kind, const char *text, size_t len, void *arg);
-	void (*on_broken)(void *arg); /* what came from the guest is no record */
+	void (*on_broken)(void *arg); /* the guest sent something that is not a record */
 };
 
 struct line {

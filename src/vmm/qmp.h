@@ -35,7 +35,7 @@ struct qmp {
 /* on_event gets each line that is not a reply. The caller owns fd. */
 must_check int qmp_open(struct qmp *q, struct loop *loop, int fd,
                         void (*on_event)(const char *line, void *arg), void *arg, struct err *err);
-void qmp_read(struct qmp *q); /* what is there; also once QEMU has ended */
+void qmp_read(struct qmp *q); /* reads what has come; also once QEMU has ended */
 /* fd is sent along and closed here; -1 for none. fn may be NULL: an error is then ignored. */
 must_check int qmp_send(struct qmp *q, int fd, qmp_fn fn, void *arg, struct err *err,
                         const char *fmt, ...) printf_like(6, 7);

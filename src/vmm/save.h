@@ -26,7 +26,7 @@ struct save {
 void save_init(struct save *s, struct loop *loop, struct line *line, struct qmp *qmp,
                struct control *control);
 void save_begin(struct save *s, int fd);     /* owns fd */
-bool save_has_devices(const struct save *s); /* it is to be one with the devices' state */
+bool save_has_devices(const struct save *s); /* whether the devices' state is saved too */
 void save_on_quiesced(struct save *s);       /* the guest's word, and no card is in it */
 void save_fail(struct save *s, const struct err *err);
 void save_end(struct save *s);

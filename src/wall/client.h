@@ -25,7 +25,7 @@ struct wall_ops {
 };
 
 struct wall_client *wall_client_new(struct loop *loop);
-void wall_client_free(struct wall_client *c); /* without a word; NULL is fine */
+void wall_client_free(struct wall_client *c); /* no callback is called; NULL is fine */
 /* Set before the first wall_client_attach(). */
 void wall_client_set_ops(struct wall_client *c, const struct wall_ops *ops, void *arg);
 void wall_client_attach(struct wall_client *c, int fd); /* owns fd */

@@ -21,7 +21,7 @@ struct doors { /* all, and what they share */
 	struct resolver *resolver;
 	struct secure *secure; /* NULL: TLS is not opened */
 	struct range_site site;
-	uint32_t connections_max;  /* of one door, where its policy says nothing */
+	uint32_t connections_max;  /* of one door, if its policy has no limit */
 	size_t n_conns, conns_max; /* of all doors: each takes fds */
 	struct door *by_id;
 	/* Sends a message to the gateway; if it fails, the message is lost. */
@@ -46,8 +46,8 @@ struct door {
 	struct bucket dns_rate, record_rate;
 	struct pace in_pace, out_pace;
 	uint64_t in_bytes, out_bytes; /* not told yet */
-	uint64_t n_left_out;          /* decisions not told */
-	struct learner *learner;      /* what was told as learnt; NULL: nothing */
+	uint64_t n_left_out;          /* decisions not reported */
+	struct learner *learner;      /* what was reported as learnt; NULL: nothing */
 	UT_hash_handle hh;
 };
 

@@ -17,7 +17,7 @@
 enum wall_op {
 	/* gateway to wall; each is answered with its tag */
 	WALL_OPEN = 1, /* a door: its policy as text, and fds: those that sockets names */
-	WALL_POLICY,   /* of an open door; what it forbids is cut before the answer */
+	WALL_POLICY,   /* of an open door; forbidden connections are cut before the answer */
 	WALL_CLOSE,    /* cuts all; a closed one is fine */
 	WALL_PING,     /* is it there? of no sandbox */
 	/* wall to gateway */
@@ -26,7 +26,7 @@ enum wall_op {
 	WALL_ANSWER = 16,
 	WALL_DECISION,
 	WALL_BYTES,  /* that passed since the last one */
-	WALL_LEARNT, /* as WALL_DECISION: a policy that records saw what it had not seen before */
+	WALL_LEARNT, /* as WALL_DECISION: a policy that records saw something new */
 };
 
 struct wall_head {

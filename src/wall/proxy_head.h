@@ -16,7 +16,7 @@ struct proxy_request {
 	const char *query; /* borrowed from the head, or NULL */
 	bool is_upgrade;   /* to WebSocket */
 	struct judge_header headers[HTTP_FIELDS_MAX];
-	struct judge_request judge; /* all of it, as the judge takes it */
+	struct judge_request judge; /* the whole request, for the judge */
 };
 
 /* Returns 0, or the HTTP status that refuses it, with why. h must live as long as *ret is used. */
@@ -28,18 +28,18 @@ void proxy_request_done(struct proxy_request *r);
 struct proxy_rewrite {
 	const struct policy_header *set; /* fields that replace the guest's own */
 	size_t n_set;
-	const struct url *forward; /* where it goes instead, told whom it was for */
+	const struct url *forward; /* where it goes instead; the target is told its original host */
 	bool is_from_tls;
 	uint16_t from_port;
 	const char *sandbox_id;
-	bool is_plain; /* the reply must come whole and as it is, to be scrubbed */
+	bool is_plain; /* the reply must be complete and not encoded, to be scrubbed */
 };
 must_check int proxy_request_write(struct buf *out, const struct http_head *h,
                                    const struct proxy_request *r, const struct proxy_rewrite *how);
 
 struct proxy_reply_form {
 	bool is_chunked;           /* what the guest gets */
-	bool is_last;              /* its connection closes behind it */
+	bool is_last;              /* its connection closes after it */
 	bool is_upgrade;           /* to WebSocket */
 	const struct scrub *scrub; /* what fields may not repeat, or NULL */
 };

@@ -29,7 +29,7 @@ struct end {
 /* How a request gets to its host. */
 struct proxy_way {
 	enum judge_dial dial; /* DIAL_NOTHING: a rule forwards it */
-	struct host host; /* that is dialled, or told to the proxy, and proves its name by TLS */
+	struct host host;     /* that is dialled or given to the proxy, and verified by TLS */
 	uint16_t port;
 	bool is_tls;
 	const struct policy_target *target; /* the proxy, or where it is forwarded to; borrowed */
@@ -65,7 +65,7 @@ struct proxy {
 	uint64_t started_us, in_bytes, out_bytes;
 };
 
-void proxy_finish(struct proxy *p); /* once; the owner is told */
+void proxy_finish(struct proxy *p); /* called once; tells the owner */
 void proxy_move(struct proxy *p, enum state state, uint64_t patience_us);
 void proxy_end_close(struct end *e);
 must_check int proxy_end_open(struct end *e, int fd);

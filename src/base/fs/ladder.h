@@ -25,6 +25,6 @@ struct ladder {
 /* Takes fd, a directory open for reading, also when it fails. */
 must_check int ladder_init(struct ladder *l, int fd);
 void ladder_done(struct ladder *l);
-int ladder_fd(const struct ladder *l);                          /* where it stands */
+int ladder_fd(const struct ladder *l);                          /* the current directory */
 must_check int ladder_down(struct ladder *l, const char *name); /* no symbolic link */
 must_check int ladder_up(struct ladder *l); /* -ESTALE: the tree was moved meanwhile */

@@ -33,9 +33,9 @@ struct report {
 	json_t *languages; /* object: name to version */
 	struct registries registries;
 	/* progress */
-	uint64_t bytes_total, bytes_done; /* of what is fetched; 0 = not known */
+	uint64_t bytes_total, bytes_done; /* of the downloads; 0 = not known */
 	unsigned permille;                /* of installing */
-	char doing[120];                  /* the last thing that was told */
+	char doing[120];                  /* the last progress text */
 	/* why it failed: its last error line, else its last line */
 	char error[240], last[240];
 	/* Each line of the log, without its end. */

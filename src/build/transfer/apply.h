@@ -26,7 +26,7 @@ const char *apply_policy_name(enum apply_policy policy);
 struct apply_result {
 	bool is_applied;
 	uint64_t changes;   /* paths that the fork has changed */
-	uint64_t conflicts; /* of those, that the parent has, too */
+	uint64_t conflicts; /* how many of those the parent has changed too */
 };
 
 struct apply_spec {         /* borrowed for the call */
@@ -43,4 +43,4 @@ struct apply_ops {
 must_check int apply_start(struct builds *bs, const struct apply_spec *spec,
                            const struct apply_ops *ops, void *arg, struct apply **ret,
                            struct err *err);
-void apply_leave(struct apply *a); /* whoever asked is gone: what has not begun does not */
+void apply_leave(struct apply *a); /* the caller is gone: steps that have not begun do not start */

@@ -23,4 +23,4 @@ must_check int export_start(struct builds *bs, const char *project_id, const str
                             const struct export_ops *ops, void *arg, struct export **ret,
                             struct err *err);
 void export_pause(struct export *ex, bool on); /* holds back the data */
-void export_leave(struct export *ex);          /* whoever asked is gone */
+void export_leave(struct export *ex);          /* the caller is gone */

@@ -29,7 +29,7 @@ const char *import_phase_name(enum import_phase phase);
 struct import_spec { /* borrowed for the call */
 	const char *project_id;
 	const char *name; /* of the template */
-	const char *ref;  /* which image, where there are several; or NULL */
+	const char *ref;  /* which of several images; or NULL */
 	bool is_shared, is_replacing, is_small;
 	/* The template's manifest, or NULL. With one, a bare root comes, with any contents, and the
 	 * manifest says how to seal it (image_sealed_json()). */

@@ -26,4 +26,4 @@ must_check int snapshot_import_start(struct builds *bs, const struct snapshot_im
 /* Returns how much it took; 0: on_room or on_end follows. */
 size_t snapshot_import_write(struct snapshot_import *im, const char *data, size_t len);
 void snapshot_import_finish(struct snapshot_import *im);
-void snapshot_import_leave(struct snapshot_import *im); /* it goes on if it has all */
+void snapshot_import_leave(struct snapshot_import *im); /* it goes on if everything has come */

@@ -13,7 +13,7 @@ struct template;
 
 struct vm_template_spec { /* borrowed for the call */
 	const char *project_id;
-	const char *from; /* the id of the sandbox, which is taken as it is now, or snapshot */
+	const char *from; /* id of a snapshot, or of a sandbox, as it is now */
 	const char *name; /* of the template */
 	bool is_shared, is_replacing;
 	bool is_tree;           /* its directory /template, not its root */

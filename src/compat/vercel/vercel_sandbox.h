@@ -20,7 +20,7 @@
 #include <uthash.h>
 
 #define SESSIONS_KEPT          50   /* of a sandbox; the oldest are forgotten */
-#define DELETED_SNAPSHOTS_KEPT 100  /* of a sandbox that are deleted, likewise */
+#define DELETED_SNAPSHOTS_KEPT 100  /* deleted ones of a sandbox, likewise */
 #define VERCEL_SANDBOXES_MAX   1000 /* of a project; those that cannot be resumed give way */
 #define DELETED_SNAPSHOTS_MAX  1000 /* deleted ones of all sandboxes, likewise */
 
@@ -42,7 +42,7 @@ struct vercel_session {
 	UT_hash_handle hh;
 	uint64_t requested_ms, started_ms, stop_asked_ms, stopped_ms, snapshotted_ms; /* 0 = not */
 	uint64_t timeout_ms, vcpus, memory_mib;
-	uint64_t cpu_ms, in_bytes, out_bytes; /* of one that is over */
+	uint64_t cpu_ms, in_bytes, out_bytes; /* if it is over */
 	char source[ID_SIZE];                 /* the snapshot that it was started from, or "" */
 	bool is_over, is_aborted;             /* is_aborted: nothing of it could be kept */
 	json_t *tokens; /* of its terminals, by key (tenant/key_token.h), or NULL; not kept */
@@ -52,7 +52,7 @@ struct vercel_session {
 struct vercel_sandbox_config {
 	bool is_persistent;
 	uint64_t vcpus, memory_mib, timeout_ms;
-	uint64_t snapshot_expires_ms; /* after which a snapshot goes; 0 = never */
+	uint64_t snapshot_expires_ms; /* after which a snapshot is removed; 0 = never */
 	uint64_t keep_last;           /* snapshots; 0 = all */
 	uint64_t keep_last_expires_ms;
 	bool has_keep_expiry, keeps_evicted;
@@ -77,12 +77,12 @@ struct vercel_sandbox {
 	struct list sessions;                              /* the newest is the last */
 	size_t n_sessions;
 	enum vercel_sandbox_phase phase;
-	bool is_doomed;             /* goes when its session has ended */
+	bool is_doomed;             /* removed when its session has ended */
 	struct list starts, stops;  /* struct vercel_sandbox_wait */
 	bool is_manual;             /* of the snapshot that is being taken */
 	uint64_t wanted_expires_ms; /* likewise */
 	bool has_wanted_expiry;     /* likewise */
-	char taken_id[ID_SIZE];     /* what came of it, or "" */
+	char taken_id[ID_SIZE];     /* the result, or "" */
 };
 
 /* A snapshot, also a deleted one. */
@@ -107,7 +107,7 @@ uint64_t vercel_now_ms(void);
 must_check int vercel_load(struct vercel *v, struct err *err);
 must_check int vercel_sandbox_save(const struct vercel_sandbox *box, struct err *err);
 void vercel_sandbox_note(
-	const struct vercel_sandbox *box); /* the same of what has happened already */
+	const struct vercel_sandbox *box); /* the same for something that has already happened */
 struct vercel_sandbox *vercel_sandbox_new(struct vercel *v, const char *project_id,
                                           const char *name);
 void vercel_sandbox_config_done(struct vercel_sandbox_config *c);
@@ -133,7 +133,7 @@ must_check int vercel_snapshot_delete(struct vercel *v, struct vercel_snapshot *
                                       struct err *err);
 void vercel_snapshot_look(struct vercel *v,
                           struct vercel_snapshot *snapshot); /* whether it is still there */
-void vercel_snapshots_evict(struct vercel_sandbox *box);     /* what its settings do not keep */
+void vercel_snapshots_evict(struct vercel_sandbox *box); /* removes what its settings do not keep */
 void vercel_snapshot_free(struct vercel_snapshot *snapshot);
 /* "snap_…" in Vercel's API, "sn_…" in ours; ret is "" for anything else. */
 void vercel_snapshot_id_in(const char *theirs, char ret[ID_SIZE]);
@@ -149,7 +149,7 @@ struct vercel_sandbox_stop {
 	bool is_snapshot; /* one is wanted whatever the settings say */
 	bool has_expiry;
 	uint64_t expires_ms;
-	bool is_last; /* the sandbox goes, too, and no snapshot is taken */
+	bool is_last; /* the sandbox is removed too, and no snapshot is taken */
 };
 void vercel_sandbox_stop(struct vercel_sandbox *box, const struct vercel_sandbox_stop *how,
                          vercel_sandbox_fn done, void *arg);
@@ -176,7 +176,7 @@ void vercel_session_failed(struct vercel_sandbox *box, const struct err *err);
 #define VERCEL_NOTE "vercel" /* in the native sandbox's notes: the id of theirs */
 must_check int vercel_session_create(struct vercel_sandbox *box, struct err *err);
 const char *vercel_sandbox_user(
-	const struct vercel_sandbox *box); /* whose the programs of its sessions are */
+	const struct vercel_sandbox *box); /* the user of its sessions' programs */
 
 /* session_setup.c: what Vercel's programs expect to find in a new sandbox. done gets err or
  * NULL. */

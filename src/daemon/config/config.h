@@ -46,10 +46,10 @@ struct config {
 	char **network_resolvers; /* addresses; NULL: the host's own */
 	char **network_never;     /* ranges that no policy opens; or NULL */
 	char **network_may_open;  /* of the operator's addresses: one may; or NULL */
-	char *network_ca_file; /* certificates that servers may have beside the host's; or NULL */
+	char *network_ca_file;    /* certificates to trust beside the host's; or NULL */
 	uint32_t network_connections;        /* of a sandbox at once */
 	char *templates_sources;             /* apt's: a directory as /etc/apt, or a file */
-	char *templates_npm, *templates_pip; /* URLs; NULL: where npm and pip go by themselves */
+	char *templates_npm, *templates_pip; /* URLs; NULL: the defaults of npm and pip */
 	char **templates_build; /* recipes that are built at the start if missing; or NULL */
 	char **templates_names; /* that builds may reach on private addresses; or NULL */
 	uint64_t templates_cache, templates_packages;

@@ -27,16 +27,16 @@ struct jail_orders { /* with the mounts, listen_fd and user_fds */
 struct jail {
 	const struct guest_spec *spec;
 	const char *staging; /* a directory of the host that the child's staging is mounted on */
-	uint32_t owner;      /* of the staging: who is root where it is mounted */
+	uint32_t owner;      /* of the staging: the id of root inside */
 	const struct seccomp_program *filter;
-	const uint64_t *shares; /* of what the kernel has (kernel_share.h) */
+	const uint64_t *shares; /* of kernel resources (kernel_share.h) */
 	cpu_set_t cpus;
 	int go_fd, status_fd, listen_fd, agent_fd;
 	int user_fds[CGROUP_TREES_MAX]; /* cgroup.procs of `user` */
 	size_t n_user_fds;
 	int mounts[JAIL_MOUNT_COUNT];
 	int shown_fd;                     /* a mount too; -1 = none */
-	int disk_snapshot_fds[SHOWN_MAX]; /* likewise, of the snapshots that are shown */
+	int disk_snapshot_fds[SHOWN_MAX]; /* likewise, of shown snapshots */
 	int volume_fds[VOLUMES_MAX];
 	struct jail_orders orders;
 };

@@ -49,10 +49,10 @@ must_check int disk_snapshot_open_memory(struct guest_host *host, const char *id
 /* Freezes it, or lets it go on, for the gateway. */
 must_check int disk_snapshot_freeze(struct guest *g, bool on, struct err *err);
 void disk_snapshot_adopt(
-	struct guest *g); /* lets it go on if a broker died while taking one of it */
+	struct guest *g); /* lets it go on if a broker died while taking a snapshot of it */
 void disk_snapshot_on_start(
 	const struct guest *g);             /* it runs: another may be started from the same */
-void disk_snapshot_on_end(struct guest *g); /* it ends: what is being taken of it fails */
+void disk_snapshot_on_end(struct guest *g); /* it ends: fails its pending snapshot */
 
 /* The quota limit of a layer, so that the sandbox can use exactly its disk: bytes that a copy got
  * from its snapshot count, and bytes that only snapshots still have do not. A vm may rewrite its

@@ -13,11 +13,11 @@ const struct snapshot_info *disk_snapshot_find(const char *id); /* borrowed or N
 size_t disk_snapshot_count(void);
 void disk_snapshot_add(const struct snapshot_info *info, bool is_brief); /* it is there now */
 struct disk_snapshot_below disk_snapshot_below(
-	struct guest_host *host, const char *id); /* of a layer; zero where it is its own first */
+	struct guest_host *host, const char *id); /* of a layer; zero without a snapshot */
 void disk_snapshot_set_limit(struct guest_host *host,
                              const char *id); /* of a layer whose guest runs */
 void disk_snapshot_lower_limit(struct guest_host *host,
-                               const char *id); /* as soon as btrfs has freed what it may */
+                               const char *id);           /* as soon as btrfs has freed the space */
 int disk_snapshot_open_dir(int dir_fd, const char *name); /* or -1 and errno */
 void disk_snapshot_remove_dir(struct guest_host *host,
                               const char *name); /* with the subvolume in it; blocks */
@@ -36,7 +36,7 @@ must_check int disk_snapshot_set_up(const struct guest *g, const struct snapshot
 /* disk_snapshot_spare.c */
 void disk_snapshot_want_spare(struct guest_host *host,
                               const char *id); /* a copy of the snapshot will be wanted */
-void disk_snapshot_drop_spare(const char *id); /* the snapshot goes, and what is on disk with it */
+void disk_snapshot_drop_spare(const char *id); /* the snapshot is removed, with its files */
 must_check int disk_snapshot_take_spare(const struct guest *g, const struct snapshot_info *info);
 int disk_snapshot_remove_spare(int dir_fd); /* from a snapshot's directory, if there is one */
 void spares_close(void);

@@ -83,20 +83,20 @@ struct guest {
 	struct guest *last;        /* the id's last life, whose removal it awaits, or NULL */
 	struct loop_child *worker; /* ours, that copies its layer or disks, or removes its layer */
 	struct loop_io *status_io;
-	struct loop_timer *timer; /* of the state that it is in */
+	struct loop_timer *timer; /* belongs to its state */
 	void (*on_time)(struct guest *g);
 	uint64_t retry_us;
 	int status_fd;
 	int dir_fd;          /* RUN/sandboxes/ID */
 	int machine_view_fd; /* -1 in a guest that was adopted */
 	struct err failure;
-	bool is_counted;         /* its final usage was told */
-	unsigned leftovers;      /* times that something of it could not be removed */
-	bool is_discarded;       /* its layer goes, kept or not */
-	bool is_frozen;          /* for whoever asked; a snapshot freezes it for a moment, too */
+	bool is_counted;         /* its final usage was reported */
+	unsigned leftovers;      /* how often something could not be removed */
+	bool is_discarded;       /* its layer is removed, kept or not */
+	bool is_frozen;          /* on request; a snapshot also freezes it for a moment */
 	bool is_held;            /* for a moment, for a backup */
-	uint64_t lower_until_us; /* its disk limit comes down by then (disk_snapshot.c); 0: it is
-	                            right */
+	uint64_t lower_until_us; /* its disk limit is lowered by then (disk_snapshot.c); 0: none due
+	                          */
 	void (*cloned)(struct guest *g, const struct err *err); /* its layer, or why not */
 	struct start *start;                                    /* that waits for that, or NULL */
 	bool is_again;            /* its start failed, and is tried once more */
@@ -104,8 +104,8 @@ struct guest {
 	struct revival *revival;  /* of a copy, until it runs, or NULL */
 	void *own;                /* of its kind, or NULL */
 	/* weigh.c */
-	struct owner *owner;  /* NULL: nobody's yet */
-	uint32_t cpu_weight;  /* that its group has; 0: it is not known */
+	struct owner *owner;  /* NULL: no owner yet */
+	uint32_t cpu_weight;  /* of its cgroup; 0: not known */
 	uint64_t cpu_ns;      /* that it had used */
 	uint64_t cpu_read_us; /* when that was read; 0: never */
 	uint64_t cpu_use;     /* up to then, in thousandths of a CPU */
@@ -134,9 +134,9 @@ struct guest_host {
 	struct criu_tmpfs criu_tmpfs;
 	struct cgroup_host cgroups;
 	uint32_t sandboxes_max;
-	uint64_t shares[SHARE_COUNT]; /* of one sandbox, of what the kernel has */
+	uint64_t shares[SHARE_COUNT]; /* of one sandbox, of kernel resources */
 	struct seccomp_program filter;
-	struct starter *starter; /* of what must not have the broker's filter: enum host_job */
+	struct starter *starter; /* starts processes without the broker's filter: enum host_job */
 	struct spawner spawner;
 	struct deferred_close deferred; /* of doors */
 	struct unknown_children unknown_children;
@@ -163,7 +163,7 @@ must_check int guest_launch(struct guest *g, loop_child_fn on_exit,
                             void (*failed)(struct guest *g, const struct err *err),
                             struct err *err);
 must_check int guest_go_on(struct guest *g, struct err *err);
-void guest_drop_start(struct guest *g); /* one that waits will not go on */
+void guest_drop_start(struct guest *g); /* a waiting start will not go on */
 struct sockaddr_un guest_agent_address(const struct guest *g);
 #define GUEST_AGENT_SOCKET "agent.sock" /* in the run directory */
 
@@ -190,7 +190,7 @@ void guest_on_exit(struct loop *loop, int wait_status, void *arg); /* of its fir
 
 /* guest_removal.c */
 void guest_remove(struct guest *g);                               /* goes on in the background */
-void guest_remove_found(struct guest_host *host, const char *id); /* one that is only a name */
+void guest_remove_found(struct guest_host *host, const char *id); /* only its id is known */
 void guest_proceed_removal(struct guest *g);                      /* what it waited for has come */
 /* A guest whose removal nobody waits for: its start failed, or it was found dead. */
 struct guest *guest_find_removing(struct guest_host *host, const char *id);

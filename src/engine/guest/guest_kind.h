@@ -7,7 +7,7 @@
 #include "engine/guest/start_steps.h"
 
 struct memory_ops {
-	void (*still)(void *arg); /* nothing of it runs, all is written: then release() */
+	void (*still)(void *arg); /* it is stopped and all is written; release() follows */
 	/* Called once. With err, nothing useful was written. The guest goes on in any case. */
 	void (*done)(uint64_t bytes, const struct err *err, void *arg);
 };
@@ -17,7 +17,7 @@ struct guest_kind {
 	/* Its files are in a disk image in its layer. Data that its kernel has not written yet is
 	 * in no host file, so the guest must also take part in a snapshot without memory. */
 	bool has_own_disk;
-	uint64_t disk_slack_bytes; /* that its layer needs beside the disk limit */
+	uint64_t disk_slack_bytes; /* extra space that its layer needs */
 	void (*init)(struct guest *g), (*free)(struct guest *g); /* g->own */
 	int (*check)(struct guest_host *host, const struct guest_spec *spec,
 	             struct err *err); /* before anything is made */
@@ -39,8 +39,8 @@ struct guest_kind {
 	            const struct memory_ops *ops, void *arg, struct err *err);
 	void (*saved)(int dir_fd);        /* this broker need not read it all again */
 	void (*release)(struct guest *g); /* behind still() */
-	void (*go_on)(struct guest *g);   /* behind done(), of one that was not to go on */
-	void (*drop)(struct guest *g);    /* it is to be removed: what is under way ends */
+	void (*go_on)(struct guest *g);   /* after done(), for a guest that was not to go on */
+	void (*drop)(struct guest *g);    /* it is to be removed: ends a save under way */
 	void (*snapshot_gone)(const char *id);
 };
 

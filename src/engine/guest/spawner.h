@@ -34,7 +34,7 @@ enum spawner_kind {
 	SPAWNER_ZYGOTE,
 	SPAWNER_IMAGE_BUILD,
 	SPAWNER_VM,
-	SPAWNER_FOUNDER, /* of a copy (memory.h): makes its root, hands that out and goes */
+	SPAWNER_FOUNDER, /* of a copy (memory.h): makes its root, hands it out and exits */
 	SPAWNER_KINDS
 };
 

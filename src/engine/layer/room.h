@@ -31,7 +31,7 @@
 struct room_figures {
 	uint64_t free, reserve; /* of the disk; free with what the file of the reserve holds */
 	uint64_t held;          /* that */
-	uint64_t missing;       /* of the layers' file: what they count on and have not got yet */
+	uint64_t missing;       /* of the layers' file: bytes that are not allocated yet */
 	uint64_t layers, layers_free, layers_unallocated;
 	uint64_t headroom;
 	bool can_grow, is_read_only;

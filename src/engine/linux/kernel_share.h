@@ -20,7 +20,7 @@ enum kernel_share {
 struct kernel_share_row {
 	const char *name;
 	const char *sysctl;   /* what the host has */
-	const char *reserve;  /* a sysctl: so many of these are not for sandboxes; or NULL */
+	const char *reserve;  /* a sysctl with the number that sandboxes may not use; or NULL */
 	uint64_t least, most; /* of one sandbox */
 };
 extern const struct kernel_share_row kernel_share_rows[SHARE_COUNT];

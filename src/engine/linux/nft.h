@@ -25,7 +25,7 @@ struct nft { /* being written */
 
 enum nft_start {
 	NFT_FIRST,   /* there is no table yet: -EEXIST if there is */
-	NFT_INSTEAD, /* of the one that may be there */
+	NFT_INSTEAD, /* replaces a table, if there is one */
 	NFT_NOTHING, /* instead of it */
 };
 

@@ -30,7 +30,7 @@ enum image_build_mount {
 #define IMAGE_BUILD_TREE                                                                           \
 	"template" /* the directory of a sandbox that is sealed instead of its root */
 
-struct image_build_orders { /* with the mounts and, last, where its words go */
+struct image_build_orders { /* with the mounts and, last, the fd for its output */
 	uint64_t epoch_s, bytes_max;
 	uint32_t is_tree, is_small, is_host;
 };

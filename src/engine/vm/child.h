@@ -7,9 +7,9 @@
  */
 #include "engine/jail/jail_child.h"
 
-enum vm_order_fd {               /* in this order behind the orders, then cgroup.procs of `user`,
-	                            then the disks that are shown */
-	           VM_ORDER_USR, /* a detached mount of the host's /usr */
+enum vm_order_fd { /* in this order after the orders, then cgroup.procs of `user`, then the shown
+	              disks */
+	           VM_ORDER_USR,       /* a detached mount of the host's /usr */
 	           VM_ORDER_OWN_TMPFS, /* likewise */
 	           VM_ORDER_VMM,
 	           VM_ORDER_LISTEN,

@@ -20,5 +20,5 @@ must_check int copy_open(struct guest_host *host, const struct guest_spec *spec,
 
 /* Keeps the memory of a machine that was just saved; owns ram_fd. */
 void copy_remember(const char *id, const struct saved *saved, int ram_fd);
-void copy_forget(const char *id); /* the snapshot goes */
+void copy_forget(const char *id); /* the snapshot is removed */
 void copies_close(void);

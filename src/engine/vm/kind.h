@@ -7,8 +7,7 @@ struct vm_own {
 	struct ask *off;   /* it is switching itself off, or NULL */
 	int tap_fd;        /* of its card, until the machine has it */
 	bool has_ip6;      /* its door */
-	bool is_unplugged; /* its door was opened while it stood still: no card is there for it yet
-	                    */
+	bool is_unplugged; /* its door was opened while it was stopped: it has no card yet */
 	struct machine_save *save; /* that is under way, or NULL */
 };
 

@@ -20,7 +20,7 @@ struct ram {
 	pid_t vmm; /* QEMU's parent */
 	uint64_t bytes;
 	bool is_copy;
-	int base_fd; /* of a copy: the file that it came from, on disk, or -1: it is gone */
+	int base_fd; /* of a copy: the file on disk that it came from, or -1: it is gone */
 };
 
 /* Writes it to both files; memory_fd may be -1. *ret_bytes is the number of bytes written. */

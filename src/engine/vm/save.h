@@ -16,5 +16,5 @@
 must_check int machine_save(struct guest *g, int dir_fd, const struct snapshot_spec *snapshot,
                             const struct memory_ops *ops, void *arg, struct err *err);
 void machine_release(struct guest *g);   /* behind still() */
-void machine_go_on(struct guest *g);     /* behind done(), of one that was not to go on */
+void machine_go_on(struct guest *g);     /* after done(), for a guest that was not to go on */
 void machine_drop_save(struct guest *g); /* the guest is to be removed */

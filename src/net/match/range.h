@@ -16,13 +16,13 @@ enum range_kind {
 	RANGE_LOOPBACK,
 	RANGE_PRIVATE, /* RFC 1918, unique local, site local */
 	RANGE_LINK_LOCAL,
-	RANGE_METADATA, /* where clouds hand credentials to whoever asks from this machine */
+	RANGE_METADATA, /* where clouds give credentials to any program on the machine */
 	RANGE_SHARED,   /* carrier-grade NAT, 100.64.0.0/10 */
 	RANGE_MULTICAST,
 	RANGE_BROADCAST,
 	RANGE_DOCUMENTATION,
 	RANGE_BENCHMARK,
-	RANGE_TRANSITION, /* IPv6 that stands for an IPv4 address: NAT64, 6to4, Teredo and kin */
+	RANGE_TRANSITION, /* IPv6 with an embedded IPv4 address: NAT64, 6to4, Teredo and others */
 	RANGE_RESERVED,
 	RANGE_HOST,     /* an address of this machine, whatever its kind */
 	RANGE_OPERATOR, /* closed by the operator */

@@ -20,7 +20,7 @@ enum op {
 
 struct step {
 	enum op op;
-	int x, y; /* the byte or class; or where to go, from here */
+	int x, y; /* the byte or class; or relative jump targets */
 };
 
 struct set {

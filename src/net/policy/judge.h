@@ -32,7 +32,7 @@ struct judge_header {
 /* An HTTP request. All members are borrowed. */
 struct judge_request {
 	const char *method;
-	const struct host *host; /* that it is for, by its target or Host field */
+	const struct host *host; /* of the request, by its target or Host field */
 	uint16_t port;           /* said with it, or 0 */
 	const struct path *path;
 	const char *query; /* without '?', not decoded; NULL if absent */
@@ -69,7 +69,7 @@ enum judge_outcome {
 enum judge_dial {
 	DIAL_NAME,    /* resolved, whatever the guest dialled */
 	DIAL_ADDRESS, /* what the guest dialled */
-	DIAL_PROXY,   /* policy_proxy_of() the rule, which is told the name or else the address */
+	DIAL_PROXY,   /* policy_proxy_of() the rule; it is given the name, or else the address */
 	DIAL_NOTHING, /* the rule says what to do instead: forward, respond */
 };
 

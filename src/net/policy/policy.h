@@ -138,7 +138,7 @@ struct policy {
 	enum policy_mode mode;
 	struct policy_rule *rules;
 	size_t n_rules;
-	struct policy_target proxy; /* of all that leads out, where a rule has none of its own */
+	struct policy_target proxy; /* for all connections whose rule has none of its own */
 	uint64_t connections_max;   /* 0: the operator's */
 	uint64_t bytes_per_second;  /* likewise */
 };
@@ -153,12 +153,12 @@ struct policy *policy_new(void); /* denies everything */
  */
 must_check int policy_allow(const struct policy *p, const char *host, uint16_t port,
                             struct policy **ret, struct err *err);
-bool policy_text_is_range(const char *text); /* or it is a name, right or wrong */
+bool policy_text_is_range(const char *text); /* else it is a name, valid or not */
 void policy_free(struct policy *p);
 DEFINE_FREEP(struct policy, policy_free)
 
 enum policy_secrets {
-	SECRETS_HIDDEN, /* "<redacted>" stands for each: for whoever asks */
+	SECRETS_HIDDEN, /* "<redacted>" for each, in replies */
 	SECRETS_SHOWN,  /* for the store, and for the wall */
 };
 

@@ -12,9 +12,7 @@
 #include "base/buf.h"
 #include "net/policy/policy.h"
 
-#define SCRUB_MIN                                                                                  \
-	((size_t)8) /* bytes of what is taken out: less is found where it is not meant             \
-	             */
+#define SCRUB_MIN ((size_t)8) /* shortest credential: shorter ones occur by chance */
 
 struct scrub;
 
@@ -24,7 +22,7 @@ void scrub_free(struct scrub *s); /* NULL is fine */
 /* Takes the next piece of a body. Returns the bytes that may be sent on; valid until the next
  * call. */
 const struct buf *scrub_feed(struct scrub *s, const char *data, size_t len);
-const struct buf *scrub_end(struct scrub *s); /* what was held back: there is no more */
+const struct buf *scrub_end(struct scrub *s); /* the bytes held back, at the end */
 size_t scrub_held(const struct scrub *s);     /* bytes */
 void scrub_text(const struct scrub *s, char *text, size_t len); /* in place, of a whole text */
 /* The credential in a field's value: the part after the scheme, if it has one. */

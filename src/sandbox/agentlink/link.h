@@ -75,13 +75,13 @@ struct channel { /* in its owner; fields are channel.c's */
 	uint64_t received; /* output bytes that came */
 	uint64_t kept;     /* and are safe with the owner */
 	uint64_t acked;    /* and the agent was told so */
-	uint64_t dropped;  /* what the agent has let go of, as it said when it listed it */
+	uint64_t dropped;  /* output that the agent has dropped, by its WELCOME */
 	uint64_t frames;   /* of output, since all of it was acknowledged */
 	uint64_t input_sent, input_taken;
 	struct buf untaken;  /* input from input_taken to input_sent, to be sent again if need be */
 	bool is_input_known; /* false after a resume, until the agent says what has arrived */
 	bool is_input_ended;
-	struct buf start; /* what it was started with, until the agent says anything of it */
+	struct buf start; /* its START, until the agent mentions the channel */
 	bool is_sent_again;
 	bool is_listed, is_resumed, has_started, has_exited; /* on this connection */
 	UT_hash_handle hh;

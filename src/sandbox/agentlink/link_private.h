@@ -20,7 +20,7 @@ struct link {
 	uint32_t epoch;
 	struct share *share;
 	bool has_frames;           /* left over from this turn */
-	struct loop_timer *resend; /* the kernel had no memory for what is queued */
+	struct loop_timer *resend; /* the kernel had no memory for the queue */
 	struct loop_timer *beat;
 	struct loop_timer *pace; /* output is acknowledged again */
 	uint64_t paid_us;        /* steady: until then all that was acknowledged takes */
@@ -46,7 +46,7 @@ void link_set_paced(struct link *l, bool is_paced);
 must_check int channel_on_frame(struct link *l, const struct frame *f);
 /* Handles WELCOME's list: resumes, loses and forgets channels. */
 must_check int channel_on_welcome(struct link *l, struct unpack *u);
-void channel_detach(struct channel *ch); /* off the link, without a word to the agent */
+void channel_detach(struct channel *ch); /* takes it off the link without telling the agent */
 void channel_tell_silent(struct link *l);
 void channel_ack_due(struct link *l);   /* those that had to wait */
 void channel_tell_room(struct link *l); /* the queue has drained */

@@ -30,7 +30,7 @@ struct broker_client_ops {
 must_check int broker_client_new(struct loop *loop, int fd, uint64_t vm_boot_us,
                                  const struct broker_client_ops *ops, void *arg,
                                  struct broker_client **ret, struct err *err);
-void broker_client_free(struct broker_client *client); /* what is under way is not called */
+void broker_client_free(struct broker_client *client); /* pending callbacks are not called */
 /* How long we wait for an answer: longer than the broker itself may take. */
 uint64_t broker_client_patience_us(const struct msg_request *req, uint64_t vm_boot_us);
 /* Asks; magic and tag are filled in here. fn is called from the loop, never from inside this call.

@@ -26,7 +26,7 @@ struct driver_message {
 	uint32_t call; /* 0: of none */
 	const char *payload;
 	size_t len;
-	size_t size; /* of all of it, to be consumed */
+	size_t size; /* of the whole message, to be consumed */
 };
 
 /* Looks at the front of in: 1 and *ret if a whole message is there, 0 if more bytes are needed,

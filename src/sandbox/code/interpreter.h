@@ -41,7 +41,7 @@ struct context {
 	struct sandbox *sandbox;
 	struct loop *loop;
 	char id[ID_SIZE];
-	char *name; /* NULL: it is warm, and nobody's */
+	char *name; /* NULL: it is warm and has no owner */
 	const struct language *language;
 	char *cwd, *user; /* or NULL */
 	json_t *env;      /* or NULL */
@@ -54,19 +54,19 @@ struct context {
 	enum context_state state;
 	struct channel channel;
 	uint32_t number; /* of the channel, as recorded */
-	uint32_t sync;   /* not 0: its place in the stream is lost, and behind the answer to this */
+	uint32_t sync;   /* not 0: its place in the stream is unknown until the answer to this */
 	bool is_named;   /* the agent has said that it has it */
-	bool is_split;   /* the call's code goes in more than one piece */
+	bool is_split;   /* the call's code is sent in several pieces */
 	uint64_t starts;
 	uint64_t count;           /* as its last `done` said */
 	bool is_fresh;            /* no call has run in it */
 	bool is_copied;           /* of another sandbox's memory, and still as that one was */
-	bool is_leaving;          /* it said that it ends */
+	bool is_leaving;          /* it has announced its end */
 	struct buf in;            /* of messages */
 	struct buf out;           /* what the channel had no room for */
 	struct buf held;          /* output that came during a pause, see interpreter_stream.c */
 	struct channel_exit exit; /* how 0: it has not ended */
-	bool is_exit_held;        /* waits for what is held, or for the broker's word */
+	bool is_exit_held;        /* waits for held output, or for the broker */
 	uint64_t usage_tag;
 	bool is_forked; /* begun as a fork of a zygote */
 	uint64_t fork_tag;
@@ -100,15 +100,15 @@ must_check int context_row_json(const struct context *c, struct buf *out);
 void interpreter_init(struct context *c);
 void interpreter_done(struct context *c);
 must_check int interpreter_start(struct context *c, struct err *err);
-void interpreter_rejoin(struct context *c); /* one that an earlier gateway started */
+void interpreter_rejoin(struct context *c); /* rejoins one that an earlier gateway started */
 /* Kills it with all that it started. A running call ends with that cause. */
 void interpreter_drop(struct context *c, const char *cause, const char *message);
 void interpreter_run(struct context *c, struct code_call *call); /* must be idle */
 must_check int interpreter_interrupt(struct context *c, struct err *err);
 /* Interrupts the running call, which nobody waits for any more, repeatedly until it ends. */
 void interpreter_abandon(struct context *c);
-void interpreter_wake(struct context *c); /* looks at the end of this turn what can go on */
-void interpreter_broken(struct context *c, const char *what); /* ends one that speaks nonsense */
+void interpreter_wake(struct context *c); /* checks at the end of this turn what can go on */
+void interpreter_broken(struct context *c, const char *what); /* ends one that broke the protocol */
 void interpreter_set_phase(struct context *c, enum interpreter_phase phase, uint64_t in_us);
 void interpreter_set_deadline(struct context *c, uint64_t in_us); /* on record; 0: no call runs */
 void interpreter_set_split(struct context *c, bool is_split);     /* on record */

@@ -56,7 +56,7 @@ struct exec_facts {                         /* strings and JSON are borrowed */
 	const char *cwd;                 /* as it was asked for, or NULL */
 	uint64_t started_us, ended_us;   /* wall clock; 0 = not yet */
 	bool is_cut;                     /* it ended with its sandbox */
-	unsigned exit_code, exit_signal; /* of one that ended by itself; signal 0 = it exited */
+	unsigned exit_code, exit_signal; /* if it ended by itself; signal 0 = it exited */
 	enum end_cause cause;
 };
 void exec_look(const struct exec *e, struct exec_facts *ret);

@@ -13,11 +13,11 @@ struct exec {
 	uint32_t pid;    /* inside; 0 = not known */
 	struct channel channel;
 	bool is_output_over; /* nothing more comes from the agent */
-	bool is_dirty;       /* the row is behind */
-	bool is_end_untold;  /* in the event log: it goes there with the row */
+	bool is_dirty;       /* the row must be written */
+	bool is_end_untold;  /* its end must be logged together with the row */
 	bool is_turn_due;    /* exec_on_turn_end() is coming */
 	bool is_removed;     /* watchers are told, then it is freed */
-	bool is_dead;        /* freed without a word */
+	bool is_dead;        /* freed without calling watchers */
 	bool has_lost_output;
 	bool is_stdin_ended;
 	json_t *argv;             /* or NULL */
@@ -26,9 +26,9 @@ struct exec {
 	bool ends_with_caller, is_orphan; /* is_orphan: its caller was an earlier gateway's */
 	uint64_t timeout_ms;
 	uint64_t created_us, started_us, ended_us;
-	struct channel_exit exit; /* how 0: ended without a word from the agent */
+	struct channel_exit exit; /* how 0: ended without an exit from the agent */
 	enum end_cause cause;
-	struct err *failure; /* of one that never ran */
+	struct err *failure; /* if it never ran */
 	bool is_exit_held;   /* exit is in, its cause is being asked for */
 	uint64_t usage_tag, oom_kills_before, pids_refused_before;
 	json_t *detail;      /* the figures of its cause, or NULL */
@@ -45,7 +45,7 @@ struct exec {
 /* exec.c */
 struct exec *exec_alloc(struct sandbox *s);
 void exec_attach(struct exec *e);        /* to its sandbox */
-void exec_rejoin_all(struct sandbox *s); /* puts those that go on onto the sandbox's link */
+void exec_rejoin_all(struct sandbox *s); /* puts running ones on the sandbox's link */
 void exec_end_all(struct sandbox *s);    /* the sandbox ends: what ran has its cause */
 void exec_remove_all(struct sandbox *s); /* with spools and rows */
 /* Removes some, the oldest first, until `left` remain. False when there are no more to remove. */
@@ -92,11 +92,11 @@ must_check int exec_load(struct sandbox *s, const struct exec_row *row);
 
 /* kept_output.c: counts and bounds the execs' output on disk. */
 void kept_note(struct exec *e);   /* more has come */
-void kept_end(struct exec *e);    /* no more comes: it may go for others' sake */
+void kept_end(struct exec *e);    /* its output is complete: it may be removed to make room */
 void kept_forget(struct exec *e); /* e goes */
 void kept_close(struct fleet *fleet);
 /* The same for an exec whose sandbox has ended: those are bounded too (ended_retention.c). */
 void retention_add_exec(const struct exec *e); /* of one that ended before the start */
 void retention_remove_exec(const struct exec *e);
 uint64_t kept_bytes_of(const struct exec *e); /* of its output, on disk */
-void kept_trim(struct sandbox *s);            /* of many execs the oldest go */
+void kept_trim(struct sandbox *s);            /* removes the oldest of too many execs */

@@ -13,7 +13,7 @@ struct backup_info {
 	uint64_t database_bytes; /* of that file */
 	uint64_t at_us;          /* the moment, by the wall clock */
 	struct backup_counts counts; /* of what is frozen at the broker */
-	size_t left_out;             /* sandboxes that run and leave nothing behind */
+	size_t left_out;             /* running sandboxes that are not kept */
 };
 
 /* Called once, from the loop, unless backup_end() came first. With err it is over. */

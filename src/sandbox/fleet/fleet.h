@@ -19,7 +19,7 @@ const struct msg_reply *fleet_host(const struct fleet *fleet);
 /* Asks the broker for it again, and pings the wall; fleet_host() is fresh once the broker has
  * answered. */
 void fleet_ping(struct fleet *fleet);
-uint64_t fleet_broker_silent_us(const struct fleet *fleet); /* it owes an answer for so long */
+uint64_t fleet_broker_silent_us(const struct fleet *fleet); /* how long it owes an answer */
 uint64_t fleet_wall_silent_us(const struct fleet *fleet);   /* likewise */
 /* The state of the host's disk, as the broker last reported it. */
 const struct host_disk *fleet_disk(const struct fleet *fleet);

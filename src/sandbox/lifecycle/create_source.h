@@ -26,7 +26,7 @@ struct source {
 	char *revision;    /* "" = the default branch */
 	bool is_fetched;   /* the revision is a commit or a whole ref, which clone does not take */
 	uint64_t depth;    /* 0 = all of the history */
-	char *path;        /* where it goes; relative to the user's home */
+	char *path;        /* its destination; relative to the user's home */
 	uint64_t timeout_ms;
 	char *password;      /* or NULL; both are wiped with it */
 	char *authorization; /* the field's value, or NULL */
@@ -51,6 +51,6 @@ void source_scrub(const struct source *s, char *text);
 void fetch_plan(struct sandbox *s, struct source *src, struct policy *policy);
 /* Called when the agent is up. Afterwards network_begin() follows, or the create has failed. */
 void fetch_begin(struct sandbox *s);
-void fetch_end(struct sandbox *s); /* gives up what is under way; twice is fine */
+void fetch_end(struct sandbox *s); /* cancels a fetch; twice is fine */
 /* The last line of its output, or NULL. */
 const char *fetch_progress(const struct sandbox *s);

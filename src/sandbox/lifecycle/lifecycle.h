@@ -11,13 +11,13 @@ must_check int sandbox_load(struct fleet *fleet, const struct sandbox_row *row,
 /* steps.c: a table of steps, one after the other. */
 struct life_step {
 	const char *name;
-	void (*begin)(struct sandbox *s); /* life_next() follows, now or later; or the end of it */
+	void (*begin)(struct sandbox *s); /* life_next() follows, or the sandbox ends */
 };
 void life_begin(struct sandbox *s, const struct life_step *step);
 void life_next(struct sandbox *s);
 
 /* create.c */
-void create_init(struct sandbox *s); /* the first step of its create lies ahead */
+void create_init(struct sandbox *s); /* before the first step of its create */
 /* The create has failed; its caller is told once everything is undone. */
 void create_fail(struct sandbox *s, const struct err *err);
 void create_undo(struct sandbox *s, const struct err *err); /* one that runs already */
@@ -32,7 +32,7 @@ void create_unawait(struct sandbox *s); /* but nobody else is to wait for that *
 must_check int create_check_room(struct fleet *fleet, struct err *err);
 /* The create was logged but failed: logs its end in the transaction that removes the row. */
 void create_take_back(struct sandbox *s, enum end_cause cause);
-void create_again(struct sandbox *s, enum sandbox_phase how); /* one that has lived before */
+void create_again(struct sandbox *s, enum sandbox_phase how); /* a sandbox that ran before */
 
 /* ended_retention.c: what has ended is remembered for a while. */
 void retention_init(struct fleet *fleet);
@@ -43,9 +43,9 @@ void retention_add(struct sandbox *s); /* it has ended for good */
 #define CLOCKS_FOREVER INT64_MAX
 void clocks_init(struct sandbox *s);
 void clocks_done(struct sandbox *s);
-void clocks_begin(struct sandbox *s);   /* all of its time lies ahead */
+void clocks_begin(struct sandbox *s);   /* starts with its full time */
 void clocks_rejoin(struct sandbox *s);  /* after a restart: as the row has it */
-void clocks_hold(struct sandbox *s);    /* it is paused: the clocks stand still */
+void clocks_hold(struct sandbox *s);    /* it is paused: stops the clocks */
 void clocks_rest_on(struct sandbox *s); /* after a restart, at rest: what runs on does */
 void clocks_go_on(struct sandbox *s);
 void clocks_end(struct sandbox *s);
@@ -54,10 +54,10 @@ uint64_t clocks_expires_us(const struct sandbox *s);         /* by the wall cloc
 enum timeout_action clocks_on_idle(const struct sandbox *s);
 
 /* pause_in_memory.c */
-void pause_rejoin(struct sandbox *s); /* after a restart: freezes or thaws what was under way */
+void pause_rejoin(struct sandbox *s); /* after a restart: freezes or thaws it again */
 void pause_cancel(struct sandbox *s); /* it ends: nobody waits any more */
 void pause_done(struct sandbox *s);
-void pause_thaw(struct sandbox *s); /* one that is pausing, and cannot be saved */
+void pause_thaw(struct sandbox *s); /* thaws one that is pausing and cannot be saved */
 
 /* resume.c */
 void resume_on_ended(struct sandbox *s); /* resumes it if somebody waits for that */
@@ -69,14 +69,14 @@ void pause_try_again(struct sandbox *s);                        /* to put it awa
 void pause_on_running(struct sandbox *s);                       /* if it was paused on disk */
 void pause_on_link(struct sandbox *s);                          /* it is up again */
 void pause_on_failed(struct sandbox *s, const struct err *err); /* it could not be woken */
-void pause_forget(struct sandbox *s); /* it is not, or no more: its snapshot goes */
+void pause_forget(struct sandbox *s); /* it is no longer paused: removes its snapshot */
 void pause_adopt(struct sandbox *s, bool is_alive);
 
 /* parts.c: what a sandbox is made of. */
 void parts_init(struct sandbox *s);
 void parts_adopt(struct sandbox *s);      /* a living one, at the start of the daemon */
 void parts_on_running(struct sandbox *s); /* it has just been created or resumed */
-void parts_end(struct sandbox *s); /* all that waits for it, runs in it, is connected to it */
+void parts_end(struct sandbox *s);        /* all that waits for it, runs in it or is connected */
 void parts_free(struct sandbox *s);
 
 /* connection.c */

@@ -24,7 +24,7 @@ void crash_counters_close(struct crash_counters *j);
 
 /* Notes a number; 0 removes it. *slot is the id's slot, CRASH_COUNTER_NONE at first. */
 void crash_counter_set(struct crash_counters *j, int *slot, const char *id, uint64_t number);
-void crash_counter_drop(struct crash_counters *j, int *slot); /* what it was of is gone */
+void crash_counter_drop(struct crash_counters *j, int *slot); /* its object is gone */
 
 /* What an earlier gateway has noted, 0 = nothing; *ret_slot is the id's slot. */
 uint64_t crash_counter_find(struct crash_counters *j, const char *id, int *ret_slot);

@@ -20,7 +20,7 @@ struct fleet_config {
 	struct loop *loop;
 	struct store *store;
 	struct event_log *events; /* NULL: nothing is logged */
-	struct work *work;        /* for the disk; NULL: nobody waits for it; borrowed */
+	struct work *work;        /* for syncs; NULL: replies do not wait for the disk; borrowed */
 	/* All kept changes up to that number are on disk (durable.h), or err says why not. */
 	void (*on_durable)(uint64_t number, const struct err *err, void *arg);
 	void *on_durable_arg;
@@ -34,10 +34,10 @@ struct fleet_config {
 	uint64_t default_timeout_ms, max_timeout_ms;
 	uint64_t vm_boot_ms; /* that the broker gives a vm */
 	uint32_t sandboxes_max;
-	bool is_sweeping;        /* what is alive without a record is meant to go */
+	bool is_sweeping;        /* living sandboxes without a row are to be removed */
 	uint32_t persistent_max; /* running or not */
-	uint32_t ended_max;      /* what has ended is remembered: so many, so long, */
-	uint64_t ended_age_ms, ended_bytes_max; /* and with so much output together */
+	uint32_t ended_max;      /* ended sandboxes are remembered: this many, this long, */
+	uint64_t ended_age_ms, ended_bytes_max; /* and with this much output together */
 	uint32_t execs_max;                     /* kept per sandbox */
 	/* Output kept of execs: of a sandbox, of a project, of all; 0 = no bound. */
 	uint64_t output_sandbox_max, output_project_max, output_host_max;
@@ -50,9 +50,9 @@ struct fleet_config {
 	struct range_site network_site; /* what the operator closes; borrowed */
 	bool has_disk_share;            /* projects have a share of the disk (owner.c) */
 	uint64_t usage_period_ms;       /* between two readings of a sandbox */
-	uint64_t usage_kept_ms;         /* of single sandboxes; of projects it is kept for good */
-	/* Spares (pool.c): at least and at most so many, of at most so much memory; max 0 = none.
-	 */
+	uint64_t usage_kept_ms;         /* of single sandboxes; that of projects is kept for ever */
+	/* Spares (pool.c): at least and at most so many, of at most so much memory; max 0 =
+	 * none. */
 	uint32_t pool_min, pool_max;
 	uint64_t pool_memory_bytes;
 	char **pool_languages; /* NULL-terminated: interpreters that they have running; or NULL */

@@ -40,12 +40,12 @@ struct fleet {
 	uint64_t warm_not_before_us; /* steady; after a seed that failed */
 	struct list all;             /* in order of creation */
 	struct list ended;           /* in order of their end */
-	struct list untold;          /* of which the broker does not know yet whose they are */
+	struct list untold;          /* sandboxes whose owner the broker does not know yet */
 	struct loop_timer *soon;     /* it is told */
 	size_t n_alive, n_ended;
-	uint64_t ended_bytes; /* of output that is kept of those */
+	uint64_t ended_bytes; /* of their kept output */
 	struct loop_timer *forget;
-	struct loop_job *forgetting;        /* of those that are too many or too old */
+	struct loop_job *forgetting;        /* removes those that are too many or too old */
 	struct kept_project *kept_projects; /* kept_output.c, by id */
 	uint64_t kept_bytes;                /* of output, of all projects */
 	struct idempotency *idempotency;
@@ -59,7 +59,7 @@ struct fleet {
 	void *drained_arg;
 	size_t n_draining;
 	size_t message_bytes;      /* of interpreters, on their way in */
-	struct loop_timer *look;   /* account.c: who is due for a reading */
+	struct loop_timer *look;   /* account.c: looks which are due for a reading */
 	uint64_t synced_us;        /* when usage last was */
 	size_t n_meters;           /* ever started */
 	struct backups *backups;   /* or NULL: none are made */

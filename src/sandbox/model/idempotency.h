@@ -30,4 +30,4 @@ must_check int idempotency_find(struct fleet *fleet, const char *project_id,
 must_check int idempotency_put(struct fleet *fleet, const char *project_id,
                                const struct idempotency_key *idempotency_key, const char *object_id,
                                struct err *err);
-void idempotency_drop(struct fleet *fleet, const char *object_id); /* nothing came of it */
+void idempotency_drop(struct fleet *fleet, const char *object_id); /* the create failed */

@@ -15,7 +15,7 @@ struct lifecycle_ops {
 	void (*undo_create)(struct sandbox *s, const struct err *err);
 	/* detail: figures, or NULL; taken */
 	void (*end)(struct sandbox *s, enum end_cause cause, json_t *detail, const char *message);
-	void (*retain)(struct sandbox *s); /* one that has ended, for a while */
+	void (*retain)(struct sandbox *s); /* remembers an ended one for a while */
 };
 
 struct spare_ops { /* pool/pool.h, pool/warm_copy.h and pool/warm_up.h say more */

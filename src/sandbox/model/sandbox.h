@@ -50,7 +50,7 @@ enum end_cause {
 	END_GUEST_CRASH,
 	END_HOST_RESTART,
 	END_POLICY,
-	END_STOPPED, /* somebody asked for it, and not for a delete */
+	END_STOPPED, /* by a request to stop it */
 	END_CAUSE_COUNT
 };
 const char *end_cause_name(enum end_cause cause);
@@ -65,24 +65,23 @@ const char *timeout_action_name(enum timeout_action action);
 struct sandbox_spec {         /* strings and JSON are borrowed for the call */
 	const char *name;     /* NULL or a name: [a-z0-9]([a-z0-9-]*[a-z0-9])?, unique among the
 	                         project's living */
-	const char *key_id;   /* of who asks; NULL = none */
+	const char *key_id;   /* of the caller; NULL = none */
 	const char *template; /* a name or id (template.h); NULL = the daemon's default */
 	const char *snapshot; /* instead: an id or name (snapshot.h) */
 	bool has_no_memory;   /* of a snapshot that has one: its files only */
-	const struct digest *image; /* instead: one that may have no name; or NULL */
+	const struct digest *image; /* instead: an image that may have no name; or NULL */
 	bool is_shown; /* the image is not its root, but the directory /template of `host` */
-	const char *shown[SHOWN_MAX]; /* ids of snapshots of one template: their files are in
-	                                 /shown of `host`, or of a vm of it, read-only; NULL = none
-	                               */
+	const char *shown[SHOWN_MAX]; /* ids of snapshots of one template: their files are shown
+	                                 read-only in /shown of a sandbox of `host`, or of a vm of
+	                                 that template; NULL = none */
 	const json_t *volumes;        /* array of {volume, path, read_only}, or NULL */
-	const char *shown_volume;     /* id of one, of whichever project: put at /volume; or NULL */
-	const json_t *packages;       /* array: what it is to have besides (build/set.h); or NULL */
-	const struct template *set;   /* which has them, in the template's place; or NULL */
-	const json_t *tags;           /* object of strings, or NULL; checked by sandbox_create() */
-	const json_t *env;            /* object of strings, or NULL: every exec's defaults */
-	const json_t *network;        /* a policy (net/policy/policy.h), or NULL: deny-all */
-	const json_t
-		*source; /* what it is filled with (sandbox/lifecycle/create_source.h), or NULL */
+	const char *shown_volume;   /* id of a volume of any project, mounted at /volume; or NULL */
+	const json_t *packages;     /* array of packages to add (build/set.h); or NULL */
+	const struct template *set; /* which has them, in the template's place; or NULL */
+	const json_t *tags;         /* object of strings, or NULL; checked by sandbox_create() */
+	const json_t *env;          /* object of strings, or NULL: every exec's defaults */
+	const json_t *network;      /* a policy (net/policy/policy.h), or NULL: deny-all */
+	const json_t *source;       /* its source (sandbox/lifecycle/create_source.h), or NULL */
 	struct guest_limits limits; /* 0 = the default */
 	struct exec_limits exec_limits;
 	uint64_t timeout_ms;      /* hard lifetime; 0 = the default */
@@ -95,10 +94,10 @@ struct sandbox_spec {         /* strings and JSON are borrowed for the call */
 	bool is_persistent;
 	bool auto_resumes;     /* a call to a paused one resumes it */
 	bool counts_paused;    /* its lifetime runs on while it is paused */
-	bool ends_with_caller; /* not after a gateway that dies, which takes all callers along */
+	bool ends_with_caller; /* it does not survive the gateway, whose death ends all callers */
 	const struct idempotency_key *idempotency_key; /* idempotency key, or NULL */
-	bool is_own; /* work of the daemon's: without an engine a jail, whatever clients' may be */
-	const char *language;  /* that it is to have, where no template is named; or NULL */
+	bool is_own; /* the daemon's own work: a jail by default, even if clients may have none */
+	const char *language;  /* that it must have, if no template is named; or NULL */
 	const char *engine;    /* "auto", "jail", "vm" */
 	const char *min_grade; /* NULL, "process", "emulated", "hardware" */
 };
@@ -123,13 +122,13 @@ void sandbox_await_end(struct sandbox *s, sandbox_done_fn done, void *arg); /* h
 must_check int sandbox_pause(struct sandbox *s, sandbox_done_fn done, void *arg, struct err *err);
 /* Where to, and how. */
 enum pause_place {
-	PAUSE_ANYWHERE, /* to disk where that can be done, else in memory */
+	PAUSE_ANYWHERE, /* to disk if possible, else in memory */
 	PAUSE_IN_MEMORY,
-	PAUSE_ON_DISK, /* refused where it cannot be done */
+	PAUSE_ON_DISK, /* refused if not possible */
 };
 struct pause_wish {
 	enum pause_place place;
-	bool closes_connections; /* to disk: those that are open are closed, else they hinder it */
+	bool closes_connections; /* to disk: closes open ones; else they prevent it */
 	enum end_cause cause;    /* END_NONE: somebody asked for it */
 };
 /* To disk: done is called when its processes, their memory and its files are on disk, and nothing
@@ -204,7 +203,7 @@ must_check int sandbox_forgotten_usage(struct fleet *fleet, const char *project_
 /* Counts bytes between it and the network. */
 void sandbox_count_network(struct sandbox *s, uint64_t in_bytes, uint64_t out_bytes);
 
-struct sandbox_facts {    /* of what clients are told, for those that say it otherwise; borrowed */
+struct sandbox_facts {    /* what clients see, for the other products' APIs; borrowed */
 	const char *name; /* "" = none */
 	const char *template;
 	const char *snapshot_id; /* "" = none */
@@ -226,7 +225,7 @@ enum sandbox_state sandbox_state(const struct sandbox *s);
 const char *sandbox_project_id(const struct sandbox *s);
 const char *sandbox_key_id(const struct sandbox *s); /* that it was created with; "" = none */
 uint32_t sandbox_engine(const struct sandbox *s);    /* its number */
-const char *sandbox_user(const struct sandbox *s); /* whose its programs are; "": the agent's own */
+const char *sandbox_user(const struct sandbox *s);   /* of its programs; "": the default */
 struct fleet *sandbox_fleet(const struct sandbox *s);
 /* {id, name, state, template, tags, env_names?, limits, timeout_ms, created_us, expires_us, ended,
  * isolation, …} as in api/openapi.yaml */

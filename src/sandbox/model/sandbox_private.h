@@ -33,15 +33,15 @@ struct sandbox {
 	const struct life_step *step; /* of its create or end, the last that began */
 	bool is_persistent, auto_resumes, ends_with_caller;
 	bool is_kept;    /* its layer outlives its end; not once it is deleted */
-	bool is_deleted; /* by a call: its execs and their output go too */
+	bool is_deleted; /* by a call: its execs and their output are removed too */
 	bool is_awaited; /* counts in the fleet's n_creating */
 	uint64_t resumes;
 	json_t *tags, *env;
 	char *template;      /* as it was named, or "host" */
 	struct digest image; /* of its template; zero = host */
-	bool is_shown;       /* as in the spec; of one that lives no longer than this process */
+	bool is_shown;       /* as in the spec; only in sandboxes that end with this process */
 	char shown[SHOWN_MAX][ID_SIZE];           /* likewise */
-	struct guest_volume volumes[VOLUMES_MAX]; /* that it has whenever it runs */
+	struct guest_volume volumes[VOLUMES_MAX]; /* mounted whenever it runs */
 	char snapshot_id[ID_SIZE];                /* that it was started from, or "" */
 	char warm_copy[ID_SIZE];                  /* instead of booting (warm_copy.c), or "" */
 	struct warm_up *warm_up;                  /* of a spare's (warm_up.h), or NULL */
@@ -51,8 +51,8 @@ struct sandbox {
 	enum end_cause pause_cause; /* END_NONE: somebody asked for it */
 	bool falls_back;            /* to a pause in memory, if it cannot be saved */
 	bool drops_trust;           /* of a copy, until it runs: its files trust another's issuer */
-	char rolls_to[ID_SIZE]; /* a snapshot that it is started over next (rollback.c), or "" */
-	char *user, *cwd;       /* of its execs by default, as the template says; or NULL */
+	char rolls_to[ID_SIZE];     /* the snapshot for its next start (rollback.c), or "" */
+	char *user, *cwd;           /* of its execs by default, as the template says; or NULL */
 	struct guest_limits limits;
 	struct exec_limits exec_limits;
 	uint64_t created_us;
@@ -86,8 +86,8 @@ struct sandbox {
 	struct list callers;   /* sandbox_wait(): for it to run */
 	struct list waiters;   /* likewise, for its end */
 	struct list pausers;   /* likewise, for it to be paused */
-	json_t *carried; /* of a copy of another's memory: what goes on in it (copied_processes.c);
-	                    or NULL */
+	json_t *carried; /* of a copy of another's memory: its processes (copied_processes.c); or
+	                    NULL */
 	uint32_t next_channel, channels_to;
 	uint64_t oom_kills, pids_refused; /* as last told */
 	struct exec *execs;               /* by id */
@@ -107,12 +107,12 @@ struct sandbox {
 	size_t n_port_connections;
 	struct account *account; /* usage/account.h */
 	struct network *network; /* NULL: it was never anything but closed */
-	json_t *source;          /* what it was filled with, or NULL */
-	json_t *packages;        /* that it was asked for with, or NULL */
+	json_t *source;          /* its source, or NULL */
+	json_t *packages;        /* that were asked for, or NULL */
 	json_t *notes;           /* of another face, or NULL */
 	struct fetch *fetch;     /* while it is */
 	struct list warm;        /* contexts that nobody has asked for yet */
-	struct spare *spare;     /* NULL: it is somebody's */
+	struct spare *spare;     /* NULL: it has an owner */
 	struct list link_all, link_ended;
 	struct list link_untold;               /* in fleet->untold */
 	uint32_t told_weight;                  /* of its project, to the broker; 0: none yet */

@@ -21,16 +21,16 @@ void pool_free(struct pool *p); /* with its spares, silently; NULL is fine */
 void pool_open(struct pool *p); /* begins to fill: the fleet is ready */
 /* Ends all spares and makes no more; done once they are gone, from the loop. */
 void pool_close(struct pool *p, loop_fn done, void *arg);
-void pool_look(struct pool *p); /* what it goes by has changed: the count of sandboxes or creates */
+void pool_look(struct pool *p); /* the count of sandboxes or creates has changed */
 
 /* A ready spare of that engine, template (NULL = host) and size for a project of that share (which
  * may be NULL), or NULL; counts as demand either way. The pool owns it until pool_take(), and may
  * end it before. */
 struct sandbox *pool_offer(struct pool *p, struct share *share, uint32_t engine,
                            const struct template *t, const struct guest_limits *limits);
-struct share *pool_share(const struct spare *spare); /* whose claim it is made for */
-bool pool_is_short(const struct spare *spare); /* few of its kind are left: it is wanted soon */
-void pool_take(struct sandbox *s);             /* it is somebody's */
+struct share *pool_share(const struct spare *spare); /* of the claim that it is made for */
+bool pool_is_short(const struct spare *spare); /* few of its kind are left: it is needed soon */
+void pool_take(struct sandbox *s);             /* it has an owner now */
 struct sandbox *pool_find(struct pool *p, const char *id); /* a spare, or NULL */
 void pool_figures(const struct pool *p, struct pool_figures *ret);
 
@@ -41,6 +41,6 @@ must_check int pool_seed(struct pool *p, uint32_t engine, const struct template 
 
 /* Events in the life of a spare, called by sandbox.c, end.c, create.c and interpreter.c. */
 void pool_on_up(struct sandbox *s);
-void pool_on_warm(struct sandbox *s); /* an interpreter of it got ready, or never will */
+void pool_on_warm(struct sandbox *s); /* one of its interpreters is ready, or has failed */
 void pool_on_failed(struct sandbox *s, const struct err *err);
 void pool_on_gone(struct sandbox *s); /* frees it */

@@ -25,9 +25,9 @@ struct demand {
 
 /* A project that has recently made creates that a spare would fit. */
 struct claimer {
-	struct list link;    /* whose turn it is to have one made comes first */
+	struct list link;    /* the next one to have a spare made is first */
 	struct share *share; /* NULL: there are no shares, and all are one */
-	size_t owed;         /* claims since then for which no spare was begun */
+	size_t owed;         /* claims for which no spare was started yet */
 	uint64_t last_us;    /* when it asked last */
 };
 

@@ -22,6 +22,6 @@ bool warm_copy_has(const struct fleet *fleet, const struct digest *image,
 must_check int warm_copy_take(struct sandbox *s, warm_copy_fn done, void *arg, struct err *err);
 void warm_copy_on_seed_failed(struct fleet *fleet, const struct err *err);
 
-void warm_copy_drop_image(struct fleet *fleet, const struct digest *image); /* its template goes */
+void warm_copy_drop_image(struct fleet *fleet, const struct digest *image); /* of a template */
 size_t warm_copy_count_image(const struct fleet *fleet, const struct digest *image);
 void warm_copy_settle(struct fleet *fleet); /* what the broker has not is not there */

@@ -26,12 +26,11 @@ struct snapshot;
 struct snapshot_wish {           /* borrowed for the call */
 	const char *name;        /* unique in the project; NULL = none */
 	bool has_memory;         /* its processes too */
-	bool closes_connections; /* TCP connections that are open are closed in a copy, else they
-	                            fail it */
+	bool closes_connections; /* open TCP connections are closed in a copy; else it fails */
 	uint64_t expires_in_ms;  /* 0 = never */
-	uint64_t keep_last;      /* so many of this source, named ones apart; 0 = all */
-	bool is_automatic;       /* of a fork: goes with the last sandbox that started from it */
-	bool is_last;            /* of a pause: it is held still behind it (struct snapshot_spec) */
+	uint64_t keep_last;      /* of this source, not counting named ones; 0 = all */
+	bool is_automatic;       /* of a fork: removed with the last sandbox that started from it */
+	bool is_last; /* of a pause: the guest stays stopped after it (struct snapshot_spec) */
 };
 /* Called from the loop. Exactly one of sn and err is NULL. */
 typedef void (*snapshot_done_fn)(struct snapshot *sn, const struct err *err, void *arg);
@@ -117,8 +116,7 @@ struct fork_spec {
 	bool has_memory;
 	bool closes_connections;     /* as in struct snapshot_wish */
 	const json_t *network;       /* a policy instead of its own; or NULL */
-	struct sandbox_spec sandbox; /* what differs: name (a number is put behind it), tags, env,
-	                                clocks */
+	struct sandbox_spec sandbox; /* changes: name (with a number), tags, env, clocks */
 };
 struct fork_ops {
 	void (*on_one)(uint32_t i, struct sandbox *s, const struct err *err, void *arg);

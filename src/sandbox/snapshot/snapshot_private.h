@@ -9,8 +9,7 @@ struct snapshot {
 	struct fleet *fleet;
 	char id[ID_SIZE], project_id[ID_SIZE], key_id[ID_SIZE];
 	char source_id[ID_SIZE];
-	char parent_id[ID_SIZE]; /* the one before, of the same source or that it came from; or ""
-	                          */
+	char parent_id[ID_SIZE]; /* the previous one of the source, or the source's origin; or "" */
 	char origin_id[ID_SIZE]; /* what the source was started from; or "" */
 	char *name;              /* "" = none */
 	uint64_t generation, created_us, expires_us;
@@ -21,10 +20,10 @@ struct snapshot {
 	char *user, *cwd; /* or NULL */
 	struct guest_limits limits;
 	json_t *env;
-	json_t *carried; /* with memory: what goes on in a copy (copied_processes.c); else NULL */
+	json_t *carried; /* with memory: its processes (copied_processes.c); else NULL */
 	uint64_t line;   /* of struct snapshot_info */
 	uint64_t bytes, written_bytes, memory_bytes;
-	uint64_t own_bytes; /* of these, what it is charged for */
+	uint64_t own_bytes; /* the part that it is charged for */
 	bool is_unshared;   /* all of them */
 	bool is_automatic;
 	bool has_trust; /* network_has_trust() of its source */
@@ -44,5 +43,5 @@ must_check int snapshot_charge(struct fleet *fleet, const char *source_id, bool 
 void snapshot_discard(struct fleet *fleet, const char *id); /* at the broker */
 /* Whether it is held. Then it is discarded with the last hold. */
 bool snapshot_hold_outlives(struct fleet *fleet, const char *id);
-void snapshot_forget(struct snapshot *sn); /* one that came to nothing: out of all sums */
+void snapshot_forget(struct snapshot *sn); /* a failed one: removes it from all sums */
 void snapshot_look_at_expiry(struct fleet *fleet);

@@ -7,7 +7,7 @@
 must_check int snapshots_open(struct fleet *fleet, struct err *err);
 void snapshots_close(struct fleet *fleet);
 void snapshot_takings_close(struct fleet *fleet);
-bool snapshot_saves_memory(const struct sandbox *s); /* one is being taken of it, with memory */
+bool snapshot_saves_memory(const struct sandbox *s); /* a save with memory is under way */
 void snapshot_holds_close(struct fleet *fleet);
 void snapshot_found(struct fleet *fleet, const struct snapshot_info *info); /* the broker has it */
 void snapshots_settle(struct fleet *fleet);                                 /* that was all */
@@ -30,4 +30,4 @@ json_t *copied_processes_describe(const struct sandbox *s); /* the caller's */
 json_t *copied_processes_describe_warm(
 	const struct sandbox *s); /* of a seed: the interpreters in it */
 void copied_processes_expect(struct sandbox *s, const json_t *carried); /* before it is recorded */
-void copied_processes_rejoin(struct sandbox *s); /* it is there, and its link not up yet */
+void copied_processes_rejoin(struct sandbox *s); /* when it exists, before its link is up */

@@ -12,8 +12,8 @@ struct image_seal; /* under way */
 
 struct image_spec {
 	bool is_tree;       /* the directory /template of the sandbox, not its root */
-	bool is_small;      /* takes its time and becomes smaller */
-	uint64_t epoch_s;   /* no file in it is younger; 0 = than now */
+	bool is_small;      /* slower to make, but smaller */
+	uint64_t epoch_s;   /* no file in it is newer; 0 = now */
 	uint64_t bytes_max; /* 0 = the most there may be */
 	/* Called a few times a second with the bytes made so far; arg is that of done. May be
 	 * NULL. */

@@ -20,11 +20,10 @@ struct template;
 struct template_spec {          /* borrowed for the call */
 	const char *project_id; /* NULL = shared */
 	const char *name;
-	struct digest image; /* there is such a one (image.h) */
-	const json_t
-		*manifest; /* object: env, user, cwd, and whatever else there is to tell; or NULL */
-	bool is_replacing; /* the name may mean another one until now */
-	bool is_set;       /* of packages (build/set.h): its name is none that a client can give */
+	struct digest image;    /* an existing image (image.h) */
+	const json_t *manifest; /* object: env, user, cwd and other facts; or NULL */
+	bool is_replacing;      /* may replace a template of that name */
+	bool is_set;            /* a package set (build/set.h): clients cannot give such a name */
 };
 must_check int template_check_name(const char *name, struct err *err);
 /* Checks that one of that name can be made, before work is done for it. */

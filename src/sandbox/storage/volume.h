@@ -24,9 +24,9 @@ struct volume;
 
 struct volume_wish {         /* borrowed for the call */
 	const char *name;    /* unique in the project */
-	const char *key_id;  /* of who asks; NULL = none */
+	const char *key_id;  /* of the caller; NULL = none */
 	uint64_t bytes;      /* 0 = VOLUME_MIB_DEFAULT */
-	bool has_one_writer; /* of those that run at a time only one may have it to write */
+	bool has_one_writer; /* only one running sandbox at a time may write to it */
 	const json_t *notes; /* as of a sandbox; NULL = nothing */
 };
 /* Called from the loop. Exactly one of v and err is NULL. */
@@ -58,7 +58,7 @@ struct volume_facts { /* borrowed */
 	const json_t *notes;             /* or NULL */
 	uint64_t bytes, used_bytes, created_us;
 	bool has_one_writer;
-	const struct sandbox *user; /* one that runs and has it, a writer before others; or NULL */
+	const struct sandbox *user; /* a running one that has it, a writer first; or NULL */
 };
 void volume_facts(const struct volume *v, struct volume_facts *ret);
 /* The volumes of a sandbox, by name; "" for one that is gone. */

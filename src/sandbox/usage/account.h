@@ -10,9 +10,9 @@
 struct samples;
 
 struct account {
-	struct meter *meter;           /* while it is somebody's and runs */
+	struct meter *meter;           /* while it has an owner and runs */
 	int calls_counter;             /* how many it has had */
-	struct guest_usage base_usage; /* of the time before it was somebody's */
+	struct guest_usage base_usage; /* of the time before it had an owner */
 	struct guest_usage last_usage; /* once it is gone */
 	bool has_last_usage;
 	struct quota_held held;                 /* of its project's and key's quotas */
@@ -37,11 +37,11 @@ must_check int account_admit_limits(struct sandbox *s, const struct guest_limits
 must_check int account_admit_resume(struct sandbox *s, struct err *err);
 void account_init(struct sandbox *s);
 void account_adopt(struct sandbox *s);        /* loaded from its row, alive or kept */
-void account_settle_old(struct fleet *fleet); /* meters whose sandbox has ended meanwhile */
+void account_settle_old(struct fleet *fleet); /* closes meters whose sandbox has ended */
 
 void account_on_move(struct sandbox *s, enum sandbox_state next);
 void account_on_gone(struct sandbox *s, const struct msg_reply *reply); /* of the broker */
-void account_on_files_lost(struct sandbox *s); /* of one that does not run */
+void account_on_files_lost(struct sandbox *s); /* for a sandbox that does not run */
 void account_on_limits(struct sandbox *s);     /* they have changed, or not */
 void account_on_reading(struct sandbox *s, const struct guest_usage *now); /* while it runs */
 void account_on_exec(struct sandbox *s);

@@ -14,7 +14,7 @@ struct build_cache_row {
 	const char *image; /* the digest that came out */
 	uint64_t bytes;
 	uint64_t used_us;
-	const char *json; /* what the step told */
+	const char *json; /* the step's report */
 };
 
 struct store_builds; /* the statements, prepared; to be closed before the store is */

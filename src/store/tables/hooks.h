@@ -6,7 +6,7 @@
 struct hook_row {
 	const char *id, *project_id, *url, *types, *secret; /* types "" = all */
 	uint64_t created_us;
-	uint64_t cursor; /* the last entry that needs no more sending */
+	uint64_t cursor; /* the last entry that is done */
 };
 
 struct store_hooks; /* the statements, prepared; to be closed before the store is */

@@ -11,7 +11,7 @@ enum usage_figure {
 	USAGE_RUNNING_MS,
 	USAGE_CPU_NS,             /* that its programs were running on a CPU */
 	USAGE_MEMORY_MIB_MS,      /* its limit times the time */
-	USAGE_MEMORY_USED_MIB_MS, /* what it held of it */
+	USAGE_MEMORY_USED_MIB_MS, /* what it used of it */
 	USAGE_DISK_MIB_MS,        /* what its files took */
 	USAGE_NETWORK_IN_BYTES,
 	USAGE_NETWORK_OUT_BYTES,
@@ -38,7 +38,7 @@ struct meter_row {
 	uint64_t charged_to_us; /* steady clock of that boot */
 	bool is_held;
 	uint64_t memory_limit_bytes;
-	uint64_t counted_cpu_ns; /* the cgroup's counter, as far as it is in the figures */
+	uint64_t counted_cpu_ns; /* the part of the cgroup's counter that is in the figures */
 	uint64_t memory_bytes, disk_bytes;
 	struct usage total;
 };

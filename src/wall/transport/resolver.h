@@ -28,7 +28,7 @@ struct resolver_config {
 typedef void (*resolver_fn)(const struct dns_response *response, void *arg);
 
 struct resolver *resolver_new(const struct resolver_config *config);
-void resolver_free(struct resolver *r); /* without a word; NULL is fine */
+void resolver_free(struct resolver *r); /* no callback is called; NULL is fine */
 /* type: DNS_A or DNS_AAAA. */
 struct resolver_ask *resolver_ask(struct resolver *r, const struct hostname *name,
                                   enum dns_type type, resolver_fn fn, void *arg);

@@ -9,7 +9,7 @@ struct pending_reply {
 	int status;
 	void (*reply)(struct http_req *req, int status, struct sandbox *s);
 	uint64_t timeout_ms; /* of its life from then on */
-	bool is_cold;        /* it is to go on without its memory */
+	bool is_cold;        /* it is resumed without its memory */
 	bool is_started;     /* its template has a start command, perhaps */
 	bool is_undone;      /* what a client that has left cannot know of is deleted */
 };

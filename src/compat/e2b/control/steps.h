@@ -11,7 +11,7 @@
 #define STEPS_MAX      256
 #define STEPS_TEXT_MAX (64 * 1024) /* of all scripts together */
 
-struct steps_start { /* what the template that it starts from says; each may be NULL */
+struct steps_start { /* settings of the base template; each may be NULL */
 	const char *user, *cwd;
 	const json_t *env;
 };

@@ -17,7 +17,7 @@
 enum multipart_step {
 	MULTIPART_MORE, /* needs more bytes */
 	MULTIPART_PART, /* one begins: name and filename are set */
-	MULTIPART_DATA, /* *data, *len of it: to be consumed from in, all or less */
+	MULTIPART_DATA, /* *data, *len: the caller consumes some or all of it from in */
 	MULTIPART_PART_END,
 	MULTIPART_END, /* of all; what follows has no meaning */
 };

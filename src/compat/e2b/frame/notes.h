@@ -31,7 +31,7 @@ void notes_add_token(struct sandbox *s, struct keyring *ring, const struct key *
  * networks (http_peer_network()) from which a token or a key of its project was shown, and which
  * key that was, also across a restart of the daemon.
  */
-json_t *notes_client(const struct key *key, uint64_t network); /* as a list of it alone */
+json_t *notes_client(const struct key *key, uint64_t network); /* a list with only this one */
 /* The key that was shown from there and is still valid, or NULL. */
 const struct key *notes_client_key(const struct sandbox *s, struct keyring *ring, uint64_t network);
 void notes_add_client(struct sandbox *s, const struct key *key, uint64_t network);

@@ -26,7 +26,7 @@ struct criu_spec {
 	int net_fd;              /* a net namespace */
 	const char *mounts;      /* the guest's, as memory_image.h has them */
 	pid_t pid;               /* of a dump: the guest's first process */
-	bool closes_connections; /* else one that is open fails the dump */
+	bool closes_connections; /* else an open one fails the dump */
 	/* of a restore */
 	int root_fd, usr_fd, machine_view_fd; /* detached mounts; usr_fd may be -1 */
 	const struct guest_spec *guest;
@@ -37,7 +37,7 @@ struct criu {
 	pid_t pid;
 	int pidfd;
 	int up_fd, down_fd; /* the control pipes */
-	int words_fd;       /* what it has complained of: a file */
+	int words_fd;       /* a file with its messages */
 };
 
 void criu_open(struct guest_host *host); /* what all runs share, where CRIU is there */

@@ -9,7 +9,7 @@
 #include "base/err.h"
 
 #define CRIU_HEAD_SIZE 8          /* of an image: two words of magic */
-#define CRIU_IMAGE_MAX (64 << 20) /* of those that we look into; pages are not among them */
+#define CRIU_IMAGE_MAX (64 << 20) /* of those that we read; pages are not */
 
 struct criu_field {
 	unsigned number, wire;

@@ -24,7 +24,7 @@ void memory_remember_whole(int images_fd);
 must_check int memory_save(struct guest *g, int dir_fd, const struct snapshot_spec *spec,
                            const struct memory_ops *ops, void *arg, struct err *err);
 void memory_release(struct guest *g); /* behind still() */
-void memory_go_on(struct guest *g);   /* behind done(), of one that was not to go on */
+void memory_go_on(struct guest *g);   /* after done(), for a guest that was not to go on */
 
 /* What a start has made for a copy; the callee owns all fds. */
 struct memory_ground {
@@ -41,4 +41,4 @@ must_check int memory_revive(struct guest *g, int images_fd, const struct memory
                              void (*failed)(struct guest *g, const struct err *err),
                              struct err *err);
 void memory_leave(void);           /* the broker leaves: nobody is revived any more */
-void memory_drop(struct guest *g); /* the guest is to be removed: what is under way ends */
+void memory_drop(struct guest *g); /* the guest is to be removed: ends a save or revival */

@@ -13,7 +13,7 @@
 struct zygotes {
 	struct guest_host *host;
 	struct zygote all[ZYGOTES_MAX]; /* the first is host's */
-	uint64_t used[ZYGOTES_MAX];     /* numbers of the last forks; 0: it is nobody's */
+	uint64_t used[ZYGOTES_MAX];     /* numbers of the last forks; 0: unused */
 	uint64_t last;
 };
 
