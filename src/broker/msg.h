@@ -111,6 +111,8 @@ struct msg_reply {
 		struct {
 			struct {
 				struct isolation isolation; /* engine 0: err says why not */
+				uint32_t speed;             /* of enum engine_speed */
+				uint32_t reserved;
 				struct err err;
 			} engines[ENGINES_MAX]; /* by row of engines[] */
 			struct engine_condition condition;

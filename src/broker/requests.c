@@ -30,9 +30,11 @@ static int do_probe(struct broker *b, const struct msg_request *req, struct msg_
 	broker_look_again(b);
 	for (size_t i = 0; engines[i]; i++) {
 		reply->probe.engines[i].err = b->no_engine[i];
-		if (b->no_engine[i].code == ERR_NONE)
-			reply->probe.engines[i].isolation =
-				engines[i]->isolation(b->hosts[i], NULL);
+		if (b->no_engine[i].code != ERR_NONE)
+			continue;
+		reply->probe.engines[i].isolation = engines[i]->isolation(b->hosts[i], NULL);
+		if (engines[i]->speed)
+			reply->probe.engines[i].speed = engines[i]->speed(b->hosts[i]);
 	}
 	if (b->base->condition)
 		b->base->condition(b->hosts[0], &reply->probe.condition);

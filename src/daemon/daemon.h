@@ -31,7 +31,8 @@ struct doctor_build { /* of a template, on its way */
 #define DOCTOR_BUILDS_MAX   32
 struct doctor_word {
 	uint64_t warm_copies, templates;
-	bool is_ready; /* to take new work */
+	const char *engine, *engine_reason; /* of sandboxes that name none */
+	bool is_ready;                      /* to take new work */
 	struct doctor_problem problems[DOCTOR_PROBLEMS_MAX];
 	size_t n_problems;
 	struct doctor_build builds[DOCTOR_BUILDS_MAX];

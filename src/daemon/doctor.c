@@ -165,6 +165,10 @@ static int put_json(const struct finding *findings, const struct finding *warm,
 		put_check(&w, &warm_check, warm);
 	json_close_array(&w);
 	if (word) {
+		json_open_object(&w, "default_engine");
+		json_put_str(&w, "engine", word->engine);
+		json_put_str(&w, "reason", word->engine_reason);
+		json_close_object(&w);
 		put_problems(&w, word);
 		put_builds(&w, word);
 	}
@@ -209,6 +213,12 @@ static void print_builds(const struct doctor_word *word)
 		             word->builds[i].progress);
 }
 
+static void print_engine(const struct doctor_word *word)
+{
+	(void)printf("%-7s %-20s %s: %s\n", "ok", "default_engine", word->engine,
+	             word->engine_reason);
+}
+
 static void print_table(const struct finding *findings, const struct finding *warm,
                         const struct doctor_word *word, bool can_run)
 {
@@ -216,6 +226,7 @@ static void print_table(const struct finding *findings, const struct finding *wa
 		print_check(&checks[i], &findings[i]);
 	if (word) {
 		print_check(&warm_check, warm);
+		print_engine(word);
 		print_builds(word);
 		print_problems(word);
 	}

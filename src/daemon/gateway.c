@@ -378,6 +378,8 @@ static int open_fleet(struct gateway *g, int broker_fd, struct err *err)
 		.backup_dir = BACKUP_DIR,
 		.default_template = c->default_template ? c->default_template : "python",
 		.engines_forbidden = config_engines_forbidden(c),
+		.default_engine =
+			c->default_engine ? engine_find_name(c->default_engine)->number : 0,
 		.spool_bytes_max = c->spool_bytes,
 		.output_sandbox_max = c->output_sandbox,
 		.output_project_max = c->output_project,

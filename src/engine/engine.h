@@ -279,6 +279,19 @@ struct engine_condition {
 	uint32_t zygote_deaths;        /* of one zygote in a row, without a fork between them */
 };
 
+/* What was seen of an engine's guests since the host's start. */
+enum engine_speed {
+	SPEED_FULL, /* they run at the hardware's speed; of an engine that is not asked: always */
+	SPEED_UNTRIED,  /* they may, as far as one can see from outside */
+	SPEED_SLOW,     /* they run, and take long to start */
+	SPEED_EMULATED, /* the hardware does not run them */
+};
+
+/* Of a guest with a kernel of its own: less does not hold kernel, agent and a small program, nor an
+ * ext4 with its journal. */
+#define MACHINE_MEMORY_LEAST (UINT64_C(128) << 20)
+#define MACHINE_DISK_LEAST   (UINT64_C(16) << 20)
+
 #define ENGINES_MAX 4
 /* The number of the first row. That engine sets up, removes and sweeps what all guests share,
  * stores what outlives them (layers, images, snapshots, volumes), and runs the daemon's own
@@ -310,6 +323,7 @@ struct engine {
 	                        no guest is alive, else leaves it */
 	struct isolation (*isolation)(struct guest_host *host,
 	                              const struct guest *g); /* NULL: of the next one */
+	enum engine_speed (*speed)(struct guest_host *host);  /* NULL: full */
 	/* The state of the disk now or a moment ago. NULL: not known. */
 	void (*disk)(struct guest_host *host, struct host_disk *ret);
 	int (*start)(struct guest_host *host, const struct guest_spec *spec,

@@ -11,7 +11,8 @@ import time
 import pytest
 from cloche import Client, errors
 
-from harness.daemon import children_of, end, read_text, wait_for
+from harness.cli import Cli
+from harness.daemon import Daemon, children_of, end, read_text, wait_for
 from harness.running import running
 from harness.vm import CLIENT_S, MAKE_TREE, make_template, need_vms, vm_daemon, vmm_of
 from harness.web import Web
@@ -220,6 +221,32 @@ def test_what_a_vm_cannot_do_is_refused_with_a_reason(client):
     assert "'emulated'" in str(weak.value)
     with pytest.raises(errors.Unsupported):
         client.create(engine="jail", template="tiny", min_grade="emulated")
+
+
+def test_the_default_engine_is_told_with_its_reason(client, daemon):
+    told = client.health()["default_engine"]
+    assert told["engine"] == "jail" and "emulated ones are slow" in told["reason"]
+    assert json.loads(Cli(daemon)("doctor", "--json")[1])["default_engine"] == told
+    assert f"default_engine       jail: {told['reason']}" in Cli(daemon)("doctor")[1]
+
+
+def test_the_setting_default_engine_decides_and_leaves_to_jails_what_no_vm_can():
+    need_vms()
+    with running(vm_daemon("--default-engine", "vm")) as daemon, Client(daemon.url, daemon.key, timeout=CLIENT_S) as client:
+        assert client.health()["default_engine"] == {"engine": "vm", "reason": "the setting `default_engine` says so"}
+        make_template(client, "tiny")
+        with client.create(template="tiny", limits=LIMITS) as sandbox:
+            assert sandbox.info.isolation["engine"] == "vm"
+        client.create_volume("things")
+        for fields in ({"template": "host"}, {"template": "tiny", "limits": {"memory_mib": 64}}, {"template": "tiny", "volumes": {"/things": "things"}}):
+            with client.create(**fields) as sandbox:
+                assert sandbox.info.isolation["engine"] == "jail"
+
+
+@pytest.mark.parametrize("options, word", [(("--default-engine", "qemu"), "there is no 'qemu'"), (("--default-engine", "vm", "--engine", "jail"), "forbids it")])
+def test_a_default_engine_that_cannot_be_is_refused_at_the_start(options, word):
+    with pytest.raises(RuntimeError, match=f"default_engine: .*{word}"):
+        Daemon(*options).start()
 
 
 # In a root that has a directory /etc/old: what an archive may say of a file, what only looks like an image, and what no template has.

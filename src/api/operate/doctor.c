@@ -8,7 +8,6 @@
 #include "api/frame/reply.h"
 #include "api/handlers.h"
 #include "sandbox/storage/guest_kernel.h"
-#include "sandbox/storage/template.h"
 
 #include <string.h>
 
@@ -26,17 +25,10 @@ static bool has_qemu(const struct fleet *fleet)
 	return false;
 }
 
-static bool has_guest_kernel(const struct fleet *fleet)
-{
-	const struct template *t = template_find(fleet, "", GUEST_KERNEL_NAME);
-
-	return t && template_is_shared(t) && guest_kernel_is(t);
-}
-
 static const struct {
 	const char *check;
 	bool (*is_there)(const struct fleet *fleet);
-} later[] = {{"criu", has_criu}, {"qemu", has_qemu}, {"guest_kernel", has_guest_kernel}};
+} later[] = {{"criu", has_criu}, {"qemu", has_qemu}, {"guest_kernel", guest_kernel_is_there}};
 
 static void look_again(const struct fleet *fleet, json_t *check)
 {

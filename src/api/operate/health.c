@@ -9,6 +9,7 @@
 #include "api/operate/problems.h"
 
 #include "base/clock.h"
+#include "sandbox/model/create_rules.h"
 
 static void put_engines(struct json_writer *w, const struct msg_reply *host)
 {
@@ -17,6 +18,17 @@ static void put_engines(struct json_writer *w, const struct msg_reply *host)
 		if (host->probe.engines[i].isolation.engine)
 			isolation_to_json(&host->probe.engines[i].isolation, w, NULL);
 	json_close_array(w);
+}
+
+static void put_default(struct json_writer *w, const struct fleet *fleet)
+{
+	char why[256];
+	const uint32_t engine = engine_default(fleet, why, sizeof(why));
+
+	json_open_object(w, "default_engine");
+	json_put_str(w, "engine", engine_name(engine));
+	json_put_str(w, "reason", why);
+	json_close_object(w);
 }
 
 static void put_host(struct json_writer *w, const struct msg_reply *host,
@@ -84,8 +96,10 @@ int get_health(struct http_req *req, struct err *err)
 	json_put_str(w, "version", CLOCHE_VERSION);
 	if (http_user(req)) {
 		json_put_u64(w, "uptime_ms", (clock_wall_us() - api->started_us) / 1000);
-		if (is_ready)
+		if (is_ready) {
 			put_engines(w, fleet_host(api->fleet));
+			put_default(w, api->fleet);
+		}
 	}
 	if (http_user(req) && check_is_default(req, &none) == 0)
 		put_operators(api, w, is_ready);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/frame/command.h"
+#include "cli/session/fresh.h"
 #include "cli/session/packages.h"
 #include "cli/session/source.h"
 #include "cli/session/spec.h"
@@ -27,7 +28,7 @@ static int create(struct command *c, struct err *err)
 		r = packages_prepare(c->remote, body, err);
 	if (r < 0)
 		return r;
-	remote_note(c->remote, "creating");
+	remote_note(c->remote, fresh_note(&opts->sandbox));
 	r = command_ask(c, "POST", path, body, &reply, err);
 	if (r == 0)
 		printf("%s\n", command_text(reply, "id"));

@@ -35,6 +35,8 @@ static void read_health(struct told *t)
 	size_t i;
 	const json_t *one;
 
+	t->word.engine = text_of(json_object_get(t->health, "default_engine"), "engine");
+	t->word.engine_reason = text_of(json_object_get(t->health, "default_engine"), "reason");
 	t->word.is_ready = json_is_true(json_object_get(t->health, "ready"));
 	json_array_foreach(json_object_get(t->health, "problems"), i, one)
 	{

@@ -83,11 +83,22 @@ static int create(struct remote *remote, const json_t *spec, json_t **ret, struc
 	}
 }
 
+const char *fresh_note(const struct sandbox_opts *opts)
+{
+	return opts->engine && strcmp(opts->engine, "vm") == 0
+	               ? "starting a machine (the first of a template and size boots, later ones "
+	                 "start from its copy)"
+	               : "creating the sandbox";
+}
+
 int fresh_create(struct remote *remote, const struct sandbox_opts *opts, char **ret_id,
                  struct err *err)
 {
 	auto_json json_t *spec = NULL, *sandbox = NULL;
-	int r = sandbox_opts_to_json(opts, 0, &spec, err);
+	int r;
+
+	remote_note(remote, fresh_note(opts));
+	r = sandbox_opts_to_json(opts, 0, &spec, err);
 
 	if (r == 0)
 		r = packages_prepare(remote, spec, err);
@@ -95,6 +106,7 @@ int fresh_create(struct remote *remote, const struct sandbox_opts *opts, char **
 		r = create(remote, spec, &sandbox, err);
 	if (r == 0)
 		*ret_id = xstrdup(command_text(sandbox, "id"));
+	remote_note(remote, NULL);
 	return r;
 }
 

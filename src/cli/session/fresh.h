@@ -16,6 +16,8 @@ must_check int fresh_open(struct command *c, bool is_standalone, bool is_kept,
                           struct interrupt *interrupt, struct private_daemon **ret_daemon,
                           struct err *err);
 /* Makes a sandbox; *ret_id is for free(). */
+/* What is told while it takes long. */
+const char *fresh_note(const struct sandbox_opts *opts);
 must_check int fresh_create(struct remote *remote, const struct sandbox_opts *opts, char **ret_id,
                             struct err *err);
 /* Removes it; a failure is told on stderr. */

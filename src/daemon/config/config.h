@@ -41,6 +41,7 @@ struct config {
 	char **pool_languages;
 	bool is_metrics_open;
 	char *default_template;   /* of creates that name none */
+	char *default_engine;     /* likewise; NULL: the strongest that runs at full speed */
 	char *preview_domain;     /* PORT-ID.DOMAIN is a sandbox's; NULL: none */
 	char *preview_url;        /* where clients find this daemon; NULL: its first TCP listener */
 	char **network_resolvers; /* addresses; NULL: the host's own */

@@ -103,6 +103,11 @@ int config_check(struct config *c, struct err *err)
 	if (strlen(c->currency) > CURRENCY_MAX)
 		return err_field(err, "currency", "has more than %d letters", CURRENCY_MAX);
 	r = check_engines(c->engines, err);
+	if (r == 0 && c->default_engine && !engine_find_name(c->default_engine))
+		r = err_field(err, "default_engine", "there is no '%s'", c->default_engine);
+	if (r == 0 && c->default_engine &&
+	    (config_engines_forbidden(c) & BIT(engine_find_name(c->default_engine)->number)))
+		r = err_field(err, "default_engine", "the setting `engines` forbids it");
 	if (r == 0)
 		r = check_recipes(c->templates_build, err);
 	if (r == 0)

@@ -83,6 +83,7 @@ const struct setting settings[] = {
 	{"templates", "cache", "templates-cache", SETTING_SIZE, AT(templates_cache), 0, 1024 * TIB, "disk room for cached steps of builds"},
 	{"templates", "packages", "templates-packages", SETTING_SIZE, AT(templates_packages), 0, 1024 * TIB, "disk room for images with the packages that creates ask for"},
 	{"", "engines", "engine", SETTING_LIST, AT(engines), 0, 0, "engine that sandboxes may use, jail or vm; give it again for both (default both)"},
+	{"", "default_engine", "default-engine", SETTING_STRING, AT(default_engine), 0, 0, "engine of sandboxes that name none, jail or vm (default: vm where KVM was seen to run guests at full speed, else jail)"},
 	{"vm", "emulate", "vm-emulate", SETTING_BOOL, AT(is_vm_emulated), 0, 0, "run vms without KVM, even where there is KVM"},
 	{"vm", "boot_max", "vm-boot-max", SETTING_DURATION, AT(vm_boot_ms), 1000, DAY_MS / 24, "how long a vm may take to boot; with KVM it is emulated instead after a quarter of that time"},
 	{"", "warm_modules", "warm-modules", SETTING_STRING, AT(warm_modules), 0, 0, "Python modules that interpreters have loaded at their start, such as numpy,pandas"},

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "engine/guest/disk_snapshot.h"
 #include "engine/guest/disk_snapshot_private.h"
+#include "engine/vm/boot/kvm.h"
 #include "engine/vm/boot/machine.h"
 #include "engine/vm/ram.h"
 
@@ -149,7 +150,7 @@ static int check(struct guest_host *host, const struct guest_spec *spec, const s
 
 	if (r < 0)
 		return r;
-	if (!digest_equal(&now.qemu, &saved->identity.qemu) || saved->is_kvm != machine_has_kvm())
+	if (!digest_equal(&now.qemu, &saved->identity.qemu) || saved->is_kvm != kvm_is_usable())
 		return refuse(err, "QEMU or processor");
 	if (!digest_equal(&now.cloche, &saved->identity.cloche))
 		return refuse(err, "version of cloche");

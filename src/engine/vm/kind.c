@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/vm/kind.h"
 
+#include "base/clock.h"
 #include "engine/vm/ask.h"
+#include "engine/vm/boot/kvm.h"
 #include "engine/vm/boot/machine.h"
 #include "engine/vm/copy.h"
 #include "engine/vm/disk.h"
@@ -36,6 +38,7 @@ static void own_init(struct guest *g)
 	struct vm_own *own = xnew0(struct vm_own);
 
 	own->tap_fd = -1;
+	own->begun_us = clock_steady_us();
 	g->own = own;
 }
 
@@ -62,8 +65,14 @@ static bool retry(struct guest *g, const struct err *err)
 {
 	if (!g->spec.is_kvm || err->errnum != ENODEV)
 		return false;
-	machine_give_up_kvm();
+	kvm_on_failed(g->host);
 	return true;
+}
+
+static void serves(struct guest *g)
+{
+	if (g->spec.is_kvm)
+		kvm_on_served(g->host, clock_steady_us() - vm_own(g)->begun_us);
 }
 
 static void drop(struct guest *g)
@@ -84,6 +93,7 @@ const struct guest_kind vm_kind = {
 	.start_max_us = start_max_us,
 	.prepare = copy_need,
 	.retry = retry,
+	.serves = serves,
 	.save = machine_save,
 	.release = machine_release,
 	.go_on = machine_go_on,

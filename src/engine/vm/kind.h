@@ -8,6 +8,7 @@ struct vm_own {
 	int tap_fd;        /* of its card, until the machine has it */
 	bool has_ip6;      /* its door */
 	bool is_unplugged; /* its door was opened while it was stopped: it has no card yet */
+	uint64_t begun_us; /* its start */
 	struct machine_save *save; /* that is under way, or NULL */
 };
 

@@ -8,6 +8,7 @@
 #include "engine/layer/own_tmpfs.h"
 #include "engine/linux/namespaces.h"
 #include "engine/vm/ask.h"
+#include "engine/vm/boot/kvm.h"
 #include "engine/vm/boot/machine.h"
 #include "engine/vm/child.h"
 #include "engine/vm/copy.h"
@@ -19,10 +20,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MEMORY_LEAST                                                                               \
-	(128 * MIB)                /* less does not hold the kernel, the agent and a small program \
-	                            */
-#define DISK_LEAST     (16 * MIB)  /* nor this an ext4 with its journal */
 #define START_IDENTITY "identity"  /* in the run directory */
 #define QEMU_MEMORY    (192 * MIB) /* its own, with 64 MiB of translated code */
 #define QEMU_THREADS   192         /* of the disks' reads and writes, most of them */
@@ -38,12 +35,12 @@ struct guest_limits vm_group_limits(const struct guest_limits *limits)
 
 static int check_limits(const struct guest_limits *l, struct err *err)
 {
-	if (l->memory_bytes < MEMORY_LEAST)
+	if (l->memory_bytes < MACHINE_MEMORY_LEAST)
 		return err_field(err, "limits.memory_mib", "a vm needs at least %u",
-		                 (unsigned)(MEMORY_LEAST / MIB));
-	if (l->disk_bytes < DISK_LEAST)
+		                 (unsigned)(MACHINE_MEMORY_LEAST / MIB));
+	if (l->disk_bytes < MACHINE_DISK_LEAST)
 		return err_field(err, "limits.disk_mib", "a vm needs at least %u",
-		                 (unsigned)(DISK_LEAST / MIB));
+		                 (unsigned)(MACHINE_DISK_LEAST / MIB));
 	return 0;
 }
 
@@ -66,7 +63,7 @@ int vm_open_machine(struct start *s, struct err *err)
 	s->own_fds[START_KERNEL] = fds.kernel_fd;
 	s->own_fds[START_INITRD] = fds.initrd_fd;
 	s->own_fds[START_FITTINGS] = fds.fittings_fd;
-	spec->is_kvm = machine_has_kvm();
+	spec->is_kvm = kvm_is_usable();
 	if (r < 0)
 		return r;
 	if (!spec->with_memory)

@@ -19,6 +19,7 @@
 #include "engine/guest/guest.h"
 #include "engine/guest/guest_record.h"
 #include "engine/vm/ask.h"
+#include "engine/vm/boot/kvm.h"
 #include "engine/vm/boot/machine.h"
 #include "engine/vm/card.h"
 #include "engine/vm/disk.h"
@@ -32,7 +33,8 @@ static int vm_probe(const struct engine_host *given, struct guest_host **ret, st
 {
 	*ret = given->base; /* also for guests of a host that cannot run further ones */
 	if (given->is_vm_emulated)
-		machine_emulate();
+		kvm_forbid();
+	kvm_recall(given->base);
 	machine_set_boot_max(given->vm_boot_us);
 	return machine_probe(given->base, err);
 }
@@ -46,7 +48,7 @@ static void vm_leave(struct guest_host *host)
 /* The jail's walls are around QEMU; the guest's own kernel is one more wall. */
 static struct isolation vm_isolation(struct guest_host *host, const struct guest *g)
 {
-	const bool is_kvm = g ? g->spec.is_kvm : machine_has_kvm();
+	const bool is_kvm = g ? g->spec.is_kvm : kvm_is_usable();
 	struct isolation ret = guest_isolation(host);
 
 	ret.engine = vm_engine.number;
@@ -55,6 +57,12 @@ static struct isolation vm_isolation(struct guest_host *host, const struct guest
 	             (is_kvm ? BIT(WALL_HARDWARE) : 0);
 	ret.gaps &= ~ret.walls;
 	return ret;
+}
+
+static enum engine_speed vm_speed(struct guest_host *host)
+{
+	(void)host;
+	return kvm_speed();
 }
 
 static int vm_set_limits(struct guest *g, const struct guest_limits *limits, struct err *err)
@@ -183,6 +191,7 @@ const struct engine vm_engine = {
 	.probe = vm_probe,
 	.leave = vm_leave,
 	.isolation = vm_isolation,
+	.speed = vm_speed,
 	.start = guest_start,
 	.connect = guest_connect,
 	.set_limits = vm_set_limits,

@@ -418,6 +418,16 @@ static void wishes_done(struct wishes *w)
 	policy_free(w->lent);
 }
 
+/* What a machine of its own cannot have or be. */
+static bool needs_base(const struct sandbox_spec *spec, const struct wishes *w)
+{
+	const bool has_image = spec->image || w->template || w->snapshot;
+
+	return !has_image || json_array_size(spec->volumes) > 0 || spec->shown_volume ||
+	       w->limits.memory_bytes < MACHINE_MEMORY_LEAST ||
+	       w->limits.disk_bytes < MACHINE_DISK_LEAST;
+}
+
 static int read_wishes(struct fleet *fleet, const char *project_id, const struct sandbox_spec *spec,
                        struct wishes *w, struct err *err)
 {
@@ -432,10 +442,17 @@ static int read_wishes(struct fleet *fleet, const char *project_id, const struct
 		r = rules_check(fleet, project_id, &filled, &w->limits, &w->timeout_ms, err);
 	if (r == 0 && w->snapshot)
 		r = snapshot_check_disk(w->snapshot, w->limits.disk_bytes, err);
+	if (r == 0 && !spec->image && !spec->snapshot)
+		r = spec->language && !spec->template
+		            ? language_template(fleet, project_id, spec->language, &w->template,
+		                                err)
+		            : template_resolve(fleet, project_id, spec->template, &w->template,
+		                               err);
 	w->engine = ENGINE_BASE;
 	if (r == 0 && (!spec->is_own || spec->engine))
 		r = engine_choose(fleet, spec->engine, spec->min_grade,
-		                  w->snapshot ? snapshot_engine(w->snapshot) : 0, &w->engine, err);
+		                  w->snapshot ? snapshot_engine(w->snapshot) : 0,
+		                  needs_base(spec, w), &w->engine, err);
 	if (r == 0 && json_array_size(spec->volumes) > 0 && w->snapshot &&
 	    snapshot_has_memory(w->snapshot) && !spec->has_no_memory)
 		r = err_field(err, "volumes",
@@ -446,12 +463,6 @@ static int read_wishes(struct fleet *fleet, const char *project_id, const struct
 		                       err);
 	if (r == 0 && spec->shown_volume)
 		volume_mount_shown(spec->shown_volume, w->volumes);
-	if (r == 0 && !spec->image && !spec->snapshot)
-		r = spec->language && !spec->template
-		            ? language_template(fleet, project_id, spec->language, &w->template,
-		                                err)
-		            : template_resolve(fleet, project_id, spec->template, &w->template,
-		                               err);
 	if (r == 0)
 		r = network_read(spec->network, "network", &w->policy, err);
 	if (r == 0 && spec->source)

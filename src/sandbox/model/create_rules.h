@@ -5,7 +5,11 @@
 
 /* engine_choice.c: by the words of a create, or NULL; bound: the only possible engine, or 0 */
 must_check int engine_choose(const struct fleet *fleet, const char *engine, const char *min_grade,
-                             uint32_t bound, uint32_t *ret, struct err *err);
+                             uint32_t bound, bool needs_base, uint32_t *ret, struct err *err);
+/* What a sandbox gets that asks for none and needs nothing special, and why; 0: none. */
+uint32_t engine_default(const struct fleet *fleet, char *why, size_t size);
+/* One that would be the default if its guests were seen to run, which nobody has tried; 0: none. */
+uint32_t engine_untried(const struct fleet *fleet);
 /* Refuses a feature that the engine does not have. */
 must_check int engine_refuse_without(bool has, uint32_t engine, const char *what, struct err *err);
 

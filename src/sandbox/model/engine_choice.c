@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Chooses the engine of a new sandbox: the one that is asked for, else the first of engines[] that
- * is available, allowed, and strong enough. If there is none, the create is refused with the
- * reason; a weaker engine is never used instead.
+ * Chooses the engine of a new sandbox: the one that is asked for, else the preferred one, else the
+ * first of engines[] that is available, allowed, and strong enough. If there is none, the create is
+ * refused with the reason; an engine that is weaker than asked for is never used instead.
+ *
+ * The preferred one is that of the setting `default_engine`, or the strongest whose guests were
+ * seen to run at full speed on this host. It is left out for sandboxes that it cannot run
+ * (needs_base): with volumes, from the host's own files, or smaller than a machine can be.
  */
 #include "sandbox/model/create_rules.h"
 #include "sandbox/model/find.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static size_t row_of(uint32_t engine)
@@ -101,9 +106,89 @@ static int refuse_grade(const struct fleet *fleet, uint32_t engine, uint32_t gra
 	return err_hint(err, "`cloche doctor` tells what this host lacks for more");
 }
 
-int engine_choose(const struct fleet *fleet, const char *engine_word, const char *grade_word,
-                  uint32_t bound, uint32_t *ret, struct err *err)
+static bool is_quick(const struct fleet *fleet, uint32_t engine)
 {
+	return fleet->probe.probe.engines[row_of(engine)].speed == SPEED_FULL;
+}
+
+/* 0: none before the others. */
+static uint32_t preferred(const struct fleet *fleet)
+{
+	uint32_t best = 0;
+
+	if (fleet->config.default_engine)
+		return fleet->config.default_engine;
+	for (size_t i = 0; engines[i]; i++) {
+		const uint32_t e = engines[i]->number;
+
+		if (serves(fleet, e, 0) && is_quick(fleet, e) &&
+		    (!best ||
+		     fleet_isolation(fleet, e)->grade > fleet_isolation(fleet, best)->grade))
+			best = e;
+	}
+	return best;
+}
+
+static bool is_fit(uint32_t engine, bool needs_base)
+{
+	return !needs_base || !engine_find(engine)->traits.has_own_kernel;
+}
+
+/* Of an engine that is not the default and is stronger: why it is not. */
+static void say_why_not(const struct fleet *fleet, size_t row, char *ret, size_t size)
+{
+	static const char *const words[] = {
+		[SPEED_FULL] = "",
+		[SPEED_UNTRIED] = "KVM was not tried yet: that takes the guest kernel and a "
+				  "default template with an image",
+		[SPEED_SLOW] = "this host's KVM runs guests, and takes long to start them",
+		[SPEED_EMULATED] =
+			"this host has no KVM that runs guests, and emulated ones are slow",
+	};
+	const struct err *lacks = &fleet->probe.probe.engines[row].err;
+
+	if (fleet_forbids(fleet, engines[row]->number))
+		(void)snprintf(ret, size, "the setting `engines` forbids %ss", engines[row]->name);
+	else if (lacks->code != ERR_NONE)
+		(void)snprintf(ret, size, "%s", lacks->message);
+	else
+		(void)snprintf(ret, size, "%s", words[fleet->probe.probe.engines[row].speed]);
+}
+
+uint32_t engine_default(const struct fleet *fleet, char *why, size_t size)
+{
+	uint32_t engine = 0;
+	struct err err;
+
+	why[0] = '\0';
+	if (engine_choose(fleet, NULL, NULL, 0, /* needs_base= */ false, &engine, &err) < 0)
+		(void)snprintf(why, size, "%s", err.message);
+	else if (fleet->config.default_engine == engine)
+		(void)snprintf(why, size, "the setting `default_engine` says so");
+	else if (engine_find(engine)->traits.has_own_kernel)
+		(void)snprintf(why, size,
+		               is_quick(fleet, engine) ? "this host's KVM runs guests at full speed"
+		                                       : "no other is there and allowed");
+	else
+		for (size_t i = 0; engines[i]; i++)
+			if (engines[i]->traits.has_own_kernel)
+				say_why_not(fleet, i, why, size);
+	return engine;
+}
+
+uint32_t engine_untried(const struct fleet *fleet)
+{
+	for (size_t i = 0; !fleet->config.default_engine && engines[i]; i++)
+		if (serves(fleet, engines[i]->number, GRADE_HARDWARE) &&
+		    fleet->probe.probe.engines[i].speed == SPEED_UNTRIED)
+			return engines[i]->number;
+	return 0;
+}
+
+int engine_choose(const struct fleet *fleet, const char *engine_word, const char *grade_word,
+                  uint32_t bound, bool needs_base, uint32_t *ret, struct err *err)
+{
+	const uint32_t first = preferred(fleet);
 	uint32_t engine = 0, grade = 0;
 	int r = read_engine(engine_word, &engine, err);
 
@@ -116,6 +201,8 @@ int engine_choose(const struct fleet *fleet, const char *engine_word, const char
 	engine = bound ? bound : engine;
 	if (engine && !serves(fleet, engine, 0))
 		return refuse_engine(fleet, engine, err);
+	if (engine == 0 && first && serves(fleet, first, grade) && is_fit(first, needs_base))
+		engine = first;
 	for (size_t i = 0; engines[i]; i++) {
 		const uint32_t e = engines[i]->number;
 

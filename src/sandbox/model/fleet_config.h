@@ -25,6 +25,7 @@ struct fleet_config {
 	void (*on_durable)(uint64_t number, const struct err *err, void *arg);
 	void *on_durable_arg;
 	uint32_t engines_forbidden;      /* bits of 1 << number */
+	uint32_t default_engine;         /* its number; 0: the strongest that runs at full speed */
 	int broker_fd;                   /* SOCK_SEQPACKET; the fleet owns it */
 	const char *spool_dir;           /* gateway's own, exists */
 	const char *default_template;    /* of creates that name none; NULL = host; borrowed */

@@ -14,6 +14,7 @@
 
 #include "sandbox/model/create_rules.h"
 #include "sandbox/pool/warm_copy.h"
+#include "sandbox/storage/guest_kernel.h"
 #include "sandbox/storage/template.h"
 
 #include <string.h>
@@ -72,7 +73,7 @@ static void set_default(struct pool *p)
 	uint32_t engine;
 	struct err err;
 
-	if (engine_choose(p->fleet, NULL, NULL, 0, &engine, &err) < 0)
+	if (engine_choose(p->fleet, NULL, NULL, 0, /* needs_base= */ !t, &engine, &err) < 0)
 		engine = ENGINE_BASE;
 	if (demand->engine == engine && strcmp(demand->template_id, id) == 0)
 		return;
@@ -119,10 +120,26 @@ static void set_wanted(struct pool *p)
 	}
 }
 
+/* Boots a machine while nobody waits for it, and makes a warm copy of it. A copy from an earlier
+ * start of the host proves nothing. */
+static void try_engine(struct pool *p, const struct demand *demand)
+{
+	const struct template *t = template_find_id(p->fleet, demand->template_id);
+	const uint32_t engine = engine_untried(p->fleet);
+
+	if (!engine || !t || !guest_kernel_is_there(p->fleet) || p->has_tried)
+		return;
+	p->has_tried = true;
+	warm_copy_drop_image(p->fleet, template_image(t));
+	warm_copy_make(p->fleet, engine, t, &demand->limits);
+}
+
 /* Makes a copy, so that the first vm has one to start from. */
 static void seed_default(struct pool *p)
 {
 	const struct demand *demand = default_of(p);
+
+	try_engine(p, demand);
 
 	if (engine_traits(demand->engine)->has_copies)
 		warm_copy_make(p->fleet, demand->engine,

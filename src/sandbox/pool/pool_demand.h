@@ -60,6 +60,7 @@ struct pool {
 	uint64_t hits, misses;
 	loop_fn closed;
 	void *closed_arg;
+	bool has_tried; /* an engine that nobody had tried */
 };
 
 void demands_init(struct pool *p);

@@ -10,6 +10,13 @@ bool guest_kernel_is(const struct template *t)
 	return json_object_get(template_manifest(t), "kernel") != NULL;
 }
 
+bool guest_kernel_is_there(const struct fleet *fleet)
+{
+	const struct template *t = template_find(fleet, "", GUEST_KERNEL_NAME);
+
+	return t && template_is_shared(t) && guest_kernel_is(t);
+}
+
 static void on_told(const struct msg_reply *reply, void *arg)
 {
 	struct fleet *fleet = arg;
@@ -26,7 +33,7 @@ void guest_kernel_tell(struct fleet *fleet)
 	struct msg_request req = {.op = MSG_KERNEL};
 	struct err err;
 
-	if (!t || !template_is_shared(t) || !guest_kernel_is(t))
+	if (!guest_kernel_is_there(fleet))
 		return;
 	req.image = *template_image(t);
 	if (broker_client_ask(fleet->broker, &req, on_told, fleet, NULL, &err) < 0)

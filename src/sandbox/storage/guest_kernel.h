@@ -13,5 +13,6 @@ struct fleet;
 struct template;
 
 bool guest_kernel_is(const struct template *t); /* no sandbox can start from it */
+bool guest_kernel_is_there(const struct fleet *fleet);
 /* Called at the start, and when one was published. */
 void guest_kernel_tell(struct fleet *fleet);

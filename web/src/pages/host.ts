@@ -55,6 +55,7 @@ export const page: Page = {
             host && tile("CPUs", host["cpus"]),
             host && tile("Memory", bytes(host["memory_mib"] * MIB)),
             host && tile("Disk free", bytes(host["disk_free_mib"] * MIB)),
+            health["default_engine"] && tile("Default engine", health["default_engine"]["engine"], health["default_engine"]["reason"]),
             doctor && tile("Jails", doctor["jail"] ? "can run" : "cannot run", `checked at ${moment(doctor["checked_us"])}`),
           ),
           el("div", { class: "columns" }, ((health["engines"] ?? []) as Json[]).map(engine)),

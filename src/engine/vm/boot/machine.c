@@ -5,11 +5,11 @@
  */
 #include "engine/vm/boot/machine.h"
 
-#include "base/log.h"
 #include "base/spawn.h"
 #include "engine/guest/guest.h"
 #include "engine/vm/boot/initrd.h"
 #include "engine/vm/boot/kernel.h"
+#include "engine/vm/boot/kvm.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -25,30 +25,12 @@
 #define UUID     "-Uc10c4e00-0000-4000-8000-000000000001"
 
 static struct {
-	bool is_open, is_without_kvm;
+	bool is_open;
 	uint64_t boot_max_us;
 	struct digest kernel;
 	struct machine_fds fds;
 	struct identity identity;
 } machine;
-
-bool machine_has_kvm(void)
-{
-	auto_fd int fd = machine.is_without_kvm ? -1 : open("/dev/kvm", O_RDWR | O_CLOEXEC);
-
-	return fd >= 0;
-}
-
-void machine_give_up_kvm(void)
-{
-	log_warn("vm.no_kvm", "this host's KVM cannot run the guest kernel: vms are emulated");
-	machine.is_without_kvm = true;
-}
-
-void machine_emulate(void)
-{
-	machine.is_without_kvm = true;
-}
 
 void machine_set_boot_max(uint64_t us)
 {
@@ -138,8 +120,7 @@ static int make(struct guest_host *host, int dir_fd, struct err *err)
 static int identify(struct guest_host *host, const struct digest *kernel, struct err *err)
 {
 	const int own[] = {host->agent_fd, host->vmm_fd, machine.fds.fittings_fd};
-	int r = identity_read(QEMU, machine_has_kvm(), own, ARRAY_SIZE(own), &machine.identity,
-	                      err);
+	int r = identity_read(QEMU, kvm_is_usable(), own, ARRAY_SIZE(own), &machine.identity, err);
 
 	machine.identity.kernel = *kernel;
 	if (r == 0 && digest_is_zero(kernel))
