@@ -53,8 +53,7 @@ static int find_template(struct build *b, struct err *err)
 	int r;
 
 	/* If the template is being rebuilt, wait for that: it is about to be replaced. */
-	other = b->phase == PHASE_WAITING ? NULL
-	                                  : builds_find_unfinished(b->owner, b->project_id, name);
+	other = builds_find_unfinished(b->owner, b->project_id, name);
 	if (other && !is_circle(b, other))
 		return 1;
 	/* Else a recipe of ours would run a client's own image in a jail. */
@@ -69,11 +68,8 @@ static int find_template(struct build *b, struct err *err)
 		take_suite(b, template_manifest(found));
 		return 0;
 	}
-	other = builds_find_unfinished(b->owner, b->project_id, name);
-	if (other && is_circle(b, other))
-		return err_field(err, "from", "'%s' starts from this one", name);
 	if (other)
-		return 1;
+		return err_field(err, "from", "'%s' starts from this one", name);
 	if (!text || b->phase == PHASE_WAITING)
 		return err_field(err, "from",
 		                 text ? "the template '%s' could not be built"

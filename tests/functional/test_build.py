@@ -292,6 +292,7 @@ def test_what_starts_from_a_template_that_is_being_built_anew_waits_for_it(api, 
         if event.get("text") == "now\n":
             break
     over = api.start_build('name = "over"\nfrom = "under"\nchecks = ["cat /etc/under"]')
+    api.build_template(HELLO)  # the end of another one wakes nobody
     (mirror.root / "under").write_text("go")
     *events, last = api.build_events(over["id"])
     assert last["build"]["state"] == "ready" and [e["text"] for e in events if e["type"] == "log"][-1] == "2\n"
