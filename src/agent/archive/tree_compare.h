@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Two snapshots of one template side by side, or three: what has changed from the first to the
- * second, and what of that the third has changed, too, in another way.
+ * Compares two or three snapshots of one template: what has changed from the first to the second,
+ * and which of those changes the third has made differently.
  *
  *	/shown/N	their roots, put together anew (engine/jail/rootfs.c, in a vm init.c)
  *	/shown/N.root	what each has written over its template
  *	/shown/N.usr	likewise, where /usr is an overlay of its own
  *	/shown/t	the template alone, in the place of the first one where only one is shown
  *
- * Only what one of them has written is looked at: the template's other files are the same in all.
- *So it costs what was changed, whatever the template has. Directories come before what is in them,
- * names in order of bytes. What belongs to one machine, such as its names and the certificates that
- * it trusts, does not count as a change.
+ * Only files that one of them has written are read: the template's other files are the same in all.
+ * So the cost depends on what was changed, not on the template's size. Directories come before
+ * their contents, names in byte order. What belongs to one machine, such as its names and the
+ * certificates that it trusts, does not count as a change.
  */
 #include "agent/archive/entry_compare.h"
 

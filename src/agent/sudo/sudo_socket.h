@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The socket for `sudo` inside: set-uid programs cannot work under no_new_privs, so the agent
- *starts the words as root for whoever in the sandbox asks, with the asker's own fds. Root here is
- *root of the sandbox's user namespace only, and `user: "root"` is open to the host's client anyway.
+ * The socket for `sudo` inside. Set-uid programs cannot work under no_new_privs, so the agent runs
+ * the command as root for any process in the sandbox that asks, with the asker's own fds. Root here
+ * is only root of the sandbox's user namespace, and the client may use `user: "root"` anyway.
  *
  *	asker --> u32 length, request (sudo_request_encode), fds 0, 1, 2, cwd
  *	asker --> u8 signal, any number of times

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A conversation with a model that has one tool, run_code, over the wire of OpenAI's chat
- *completions or of Anthropic's Messages: any server that speaks one of them will do. What comes
- *back is a stranger's: bounded, and read strictly.
+ * A conversation with a model that has one tool, run_code, over the API of OpenAI's chat
+ * completions or of Anthropic's Messages: any server with one of them will do. Its answers are not
+ * trusted: they are bounded and parsed strictly.
  *
  *	open --> next --> (answer each of its calls) --> next … until a turn has no calls
  *
- * The key is read from the environment and sent to base_url alone.
+ * The key is read from the environment and sent only to base_url.
  */
 #include "cli/eval/eval_suite.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Theory of operation: the main thread reads messages, a line each. A request gets a thread and a
- * connection of its own, so that it can be called off by closing that, which ends the call inside
- * too. One more thread holds a stream open whose end tells the daemon that we are gone, however
- *that came about: our session's sandbox goes then.
+ * The main thread reads messages, one per line. Each request gets its own thread and connection, so
+ * that it can be cancelled by closing that, which ends the call inside too. One more thread holds a
+ * stream open: when it ends, for whatever reason, the daemon knows that we are gone, and deletes
+ * our session's sandbox.
  *
  *	stdin --> main --> flight --> POST /mcp --> stdout
  *	            |         '-- cancelled: its connection is shut
