@@ -14,7 +14,7 @@ from harness.daemon import BUILD, end
 from playwright.sync_api import sync_playwright
 
 SHOTS = BUILD / "dashboard"
-PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 860}
+PHONE, DESK, WIDE = {"width": 360, "height": 800}, {"width": 1280, "height": 860}, {"width": 1920, "height": 1080}
 # Whatever is waited for is there at once on a quiet machine.
 PATIENCE_MS = 90_000  # later than that is never
 FLAGS = [
@@ -120,9 +120,9 @@ class Dashboard:
 
 
 def take_pictures(page, name):
-    """In both themes and on a phone: the page, as it stands, follows the system and the window."""
+    """In both themes, on a phone and on a wide screen: the page, as it stands, follows the system and the window."""
     SHOTS.mkdir(exist_ok=True)
-    for look, theme, size in (("light", "light", DESK), ("dark", "dark", DESK), ("phone", "dark", PHONE)):
+    for look, theme, size in (("light", "light", DESK), ("dark", "dark", DESK), ("phone", "dark", PHONE), ("wide", "light", WIDE)):
         page.emulate_media(color_scheme=theme)
         if page.viewport_size != size:
             page.set_viewport_size(size)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How each page looks: pictures in BUILD/dashboard, in both themes and on a phone, where nothing is wider than the screen."""
+"""How each page looks: pictures in BUILD/dashboard, in both themes, on a phone and on a wide screen, where nothing is wider than the screen."""
 
 from dashboard.conftest import DESK, SHOTS, take_pictures
 
@@ -14,6 +14,19 @@ def test_every_page_has_its_picture(tab, lively):
             page.wait_for_selector("main :is(.tile, table, .quotas, .empty)")
             page.locator("main .spinner").wait_for(state="detached")
             take_pictures(page, path.strip("/") or "overview")
+
+
+def test_the_form_for_a_new_sandbox_has_its_picture(tab):
+    with tab("/sandboxes") as page:
+        page.click("text=New sandbox")
+        page.locator("[name=engine] option").nth(2).wait_for(state="attached")
+        page.evaluate("document.querySelectorAll('dialog details').forEach((d) => (d.open = true))")
+        page.fill("[name=env]", "no value")
+        page.click("dialog button[type=submit]")
+        page.wait_for_selector("[data-field=env] .problem")
+        take_pictures(page, "new-sandbox")
+        page.evaluate("document.querySelectorAll('dialog details').forEach((d) => (d.open = false))")
+        take_pictures(page, "new-sandbox-folded")
 
 
 def test_the_login_has_its_picture(dashboard):

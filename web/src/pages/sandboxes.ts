@@ -5,9 +5,10 @@
  */
 import { lineOf, watchFigures } from "../figures.js";
 import type { Entry } from "../live.js";
-import type { Context, Json, Page } from "../page.js";
-import { Sandbox, request } from "../../../sdk/typescript/src/index.js";
-import { bytes, causeOf, type Child, dialog, el, empty, failure, field, loading, money, pageHead, relativeTime, replace, sandboxName, sandboxPath, span, sparkline, stateBadge, table } from "../ui/index.js";
+import type { Json, Page } from "../page.js";
+import { newSandbox } from "./new-sandbox.js";
+import { request } from "../../../sdk/typescript/src/index.js";
+import { bytes, causeOf, type Child, el, empty, failure, loading, money, pageHead, relativeTime, replace, sandboxName, sandboxPath, span, sparkline, stateBadge, table } from "../ui/index.js";
 
 const ROWS_MAX = 1000;
 const ONE_BY_ONE_MAX = 6;
@@ -34,38 +35,6 @@ function matches(s: Json, words: string, state: string): boolean {
   const tags = Object.entries((s["tags"] ?? {}) as Record<string, string>).map(([k, v]) => `${k}:${v}`);
   const text = [s["id"], s["name"], s["template"], s["state"], s["isolation"]?.["grade"], s["ended"]?.["cause"], ...tags].join(" ").toLowerCase();
   return words.toLowerCase().split(/\s+/).every((word) => text.includes(word));
-}
-
-function newSandbox(ctx: Context): void {
-  const template = el("select", { name: "template" }, el("option", { value: "" }, "the default"));
-  Promise.all([ctx.cloche.templates(), ctx.cloche.builds()]).then(
-    ([found, builds]) => {
-      const all = found.filter((t) => !t["manifest"]["kernel"]); // it has no root to start from
-      const coming = builds.filter((b) => b["name"] !== "kernel" && (b["state"] === "queued" || b["state"] === "running") && !all.some((t) => t["name"] === b["name"]));
-      template.append(...all.map((t) => el("option", { value: t["name"] }, t["name"])), ...coming.map((b) => el("option", { disabled: true }, `${b["name"]} (being built)`)));
-    },
-    () => undefined,
-  );
-  dialog({
-    title: "New sandbox",
-    action: "Create",
-    body: [
-      field("Name", el("input", { name: "name", maxlength: 63, placeholder: "none", autocomplete: "off" }), "Letters, digits and dashes; may be left out."),
-      field("Template", template),
-      field("Lifetime in minutes", el("input", { name: "minutes", type: "number", min: 1, value: 60 })),
-      el("label", { class: "check" }, el("input", { type: "checkbox", name: "persistent" }), " Keep its files when it ends"),
-    ],
-    run: async (form) => {
-      const sandbox = await Sandbox.create({
-        client: ctx.cloche,
-        name: String(form.get("name")) || undefined,
-        template: String(form.get("template")) || undefined,
-        timeoutMs: Number(form.get("minutes")) * 60_000,
-        persistent: form.get("persistent") !== null,
-      });
-      ctx.go(sandboxPath(sandbox.id));
-    },
-  });
 }
 
 export const page: Page = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** Templates, and builds on their way to one, with their progress and log. */
 import type { Context, Json, Page } from "../page.js";
-import { bar, bytes, card, confirm, dialog, el, empty, failure, field, loading, pageHead, relativeTime, replace, span, table, tell, toast } from "../ui/index.js";
+import { bar, bytes, card, confirm, dialog, el, empty, failure, field, isPackageSet, loading, pageHead, relativeTime, replace, span, table, tell, toast } from "../ui/index.js";
 
 /** The recipes that come along. */
 const SHIPPED = ["python", "python-datasci", "node", "node22", "node26", "bun", "universal", "base", "kernel"];
@@ -10,6 +10,11 @@ const BUILD_LOOKS: Record<string, string> = { ready: "good", failed: "bad", runn
 
 function isGoing(build: Json): boolean {
   return build["state"] === "queued" || build["state"] === "running";
+}
+
+/** The words by which they were asked for. */
+function packagesOf(set: Json): string {
+  return ((set["manifest"]?.["set"]?.["packages"] ?? []) as string[]).join(", ") || set["name"];
 }
 
 function showLog(ctx: Context, build: Json): void {
@@ -75,6 +80,19 @@ export const page: Page = {
         { name: "", cell: (t) => canWrite && t["id"] && el("button", { class: "small", on: { click: () => remove(t) } }, "Remove"), isFigure: true },
       ],
     });
+    const sets = table<Json>({
+      label: "Package sets",
+      key: (t) => t["name"],
+      columns: [
+        { name: "Packages", by: (t) => packagesOf(t), cell: (t) => el("strong", { class: "long", title: t["name"] }, packagesOf(t)) },
+        { name: "Over", by: (t) => t["name"], cell: (t) => String(t["name"]).split("+")[0] },
+        { name: "Size", by: (t) => t["bytes"], cell: (t) => bytes(t["bytes"]), isFigure: true },
+        { name: "Sandboxes", by: (t) => t["sandboxes"] ?? 0, cell: (t) => t["sandboxes"] ?? "–", isFigure: true },
+        { name: "Made", by: (t) => t["created_us"] ?? 0, cell: (t) => relativeTime(t["created_us"]), isFigure: true },
+        { name: "", cell: (t) => canWrite && t["id"] && el("button", { class: "small", on: { click: () => remove(t) } }, "Remove"), isFigure: true },
+      ],
+    });
+    const setCard = card("Package sets", [el("p", { class: "dim" }, "Made when a sandbox asks for packages. Sandboxes that ask for the same ones start from them."), sets.node]);
     const builds = el("div", { class: "stack" });
     const place = el("div", {}, loading());
     const buildCard = card("Builds", builds);
@@ -108,8 +126,10 @@ export const page: Page = {
       try {
         const [all, made] = await Promise.all([ctx.cloche.templates(), ctx.cloche.builds()]);
         if (ctx.signal.aborted) return;
-        templates.show(all);
-        if (!templates.node.isConnected) replace(place, el("div", { class: "stack" }, buildCard, el("section", { class: "card flush" }, templates.node)));
+        templates.show(all.filter((t) => !isPackageSet(t)));
+        sets.show(all.filter(isPackageSet));
+        setCard.hidden = !all.some(isPackageSet);
+        if (!templates.node.isConnected) replace(place, el("div", { class: "stack" }, buildCard, el("section", { class: "card flush" }, templates.node), setCard));
         replace(builds, made.length ? made.slice(0, 10).map(buildRow) : empty("No builds yet", "A template is built once from this host's own package archives; sandboxes then start from it in milliseconds."));
         isAnyGoing = made.some(isGoing);
       } catch (error) {

@@ -11,6 +11,7 @@ export * from "./spark.js";
 export * from "./states.js";
 export * from "./strip.js";
 export * from "./table.js";
+export * from "./template.js";
 export * from "./time.js";
 export * from "./toast.js";
 export * from "./entry.js";

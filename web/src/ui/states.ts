@@ -16,14 +16,25 @@ export function failure(error: unknown, again?: () => void): HTMLElement {
   return el(
     "div",
     { class: "state failure", role: "alert" },
-    el("strong", {}, e.message || "Something went wrong"),
+    el("strong", {}, sentence(e) || "Something went wrong"),
     el("div", { class: "dim" }, e.hint, e.code && ` (${e.code})`),
     again && el("button", { on: { click: again } }, "Try again"),
   );
 }
 
+/** What went wrong alone: an error's message has its hint behind it. */
+function sentence(e: Partial<ClocheError> & Error): string {
+  return e.hint ? e.message.replace(` (${e.hint})`, "") : e.message;
+}
+
 /** A failure in a few words. */
 export function words(error: unknown): string {
   const e = error as Partial<ClocheError> & Error;
-  return [e.message, e.hint].filter(Boolean).join(": ");
+  return [sentence(e), e.hint].filter(Boolean).join(": ");
+}
+
+/** The same for where the field stands beside it: "limits.memory_mib: must be …" is "Must be …". */
+export function plainWords(error: unknown): string {
+  const text = words(error).replace(/^[a-z_]+([.[][\w\].[]*)?: /, "");
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
