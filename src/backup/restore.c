@@ -28,7 +28,7 @@
 #include <sys/utsname.h>
 
 #define FILES         "files"
-#define STAGING       "layers/restore" /* where what is to be moved is received */
+#define STAGING       "layers/restore" /* where subvolumes are received that are moved later */
 #define MANIFEST_TEXT (256U << 20)
 
 struct restore {

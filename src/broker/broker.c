@@ -78,7 +78,7 @@ static void on_disk_changed(const struct host_disk *disk, void *arg)
 	struct broker *b = arg;
 	struct msg_reply reply;
 
-	if (!b->wire) /* who asks first is told */
+	if (!b->wire) /* no gateway yet: it asks for this first */
 		return;
 	box_reply_init(&reply, MSG_DISK, /* tag= */ 0, "");
 	reply.disk = *disk;
@@ -216,8 +216,7 @@ void broker_free(struct broker *b)
 
 	if (!b)
 		return;
-	b->is_over =
-		true; /* an engine that leaves answers who still waits: over() must not follow */
+	b->is_over = true; /* a leaving engine answers its waiters: over() must not follow */
 	for (size_t i = n_engines(); i-- > 0;)
 		if (b->hosts[i])
 			engines[i]->leave(b->hosts[i]);

@@ -221,7 +221,7 @@ static void on_sealed(const struct digest *image, uint64_t bytes, const struct e
 
 static void on_seal_progress(uint64_t bytes, void *arg)
 {
-	(void)bytes; /* whoever looks asks the seal */
+	(void)bytes; /* readers ask the seal itself */
 	build_tell(arg);
 }
 

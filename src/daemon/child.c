@@ -224,8 +224,6 @@ int broker_main(const struct site *site, int gateway_fd, int control_fd)
 		child_report(control_fd, &err);
 		return CHILD_FAILED;
 	}
-	r = broker_run(
-		&config, c,
-		control_fd); /* the loop goes with the process, and so does what waits in it */
+	r = broker_run(&config, c, control_fd); /* the loop ends with the process */
 	return r < 0 ? CHILD_FAILED : CHILD_OK;
 }

@@ -47,7 +47,7 @@
 #define SPOOL_DIR           "/spool"
 #define BUILDS_DIR          "/builds" /* their logs */
 #define CRASH_COUNTERS_PATH "/jots"
-#define MEMORY_US           (5 * SECOND_US) /* after which what is free is given back */
+#define MEMORY_US           (5 * SECOND_US) /* after which free memory is given back */
 #define BACKUP_DIR          "/backup"       /* copies of the database, while a backup is made */
 /* The bound for results of code calls that are not sent yet: 8 of the largest size; and what each
  * project may always have. */

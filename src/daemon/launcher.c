@@ -52,7 +52,7 @@ enum role { ROLE_BROKER, ROLE_DIALER, ROLE_WALL, ROLE_GATEWAY, ROLE_COUNT };
 static const struct {
 	const char *name;
 	enum child_part letter;
-	bool is_alone; /* dies and is followed alone; the gateway is told of its successor */
+	bool is_alone; /* may die and be replaced alone; the gateway gets its successor */
 } roles[] = {
 	[ROLE_BROKER] = {"broker", CHILD_BROKER, false},
 	[ROLE_DIALER] = {"dialer", CHILD_DIALER, true},
@@ -78,7 +78,7 @@ struct child {
 	struct loop_child *watch; /* NULL: not running */
 	int control_fd;
 	struct loop_io *control_io;
-	struct loop_timer *rest; /* until one that died alone is followed */
+	struct loop_timer *rest; /* until a part that died alone is replaced */
 	uint64_t rest_us, started_us;
 	pid_t pid;
 	struct watchdog watchdog;
@@ -94,7 +94,7 @@ struct launcher {
 	struct child children[ROLE_COUNT];
 	struct loop_timer *timer; /* patience of the phase */
 	struct loop_timer *look;  /* at the parts, and for systemd's own watchdog */
-	struct child_loss lost;   /* what the next gateway is told of */
+	struct child_loss lost;   /* reported to the next gateway */
 	struct loop_io *life_io;  /* of who started us for itself */
 	uint64_t started_us;
 	unsigned quick_lives;
@@ -136,7 +136,7 @@ static void move(struct launcher *l, enum phase phase, uint64_t patience_us)
 static void keep_err(struct launcher *l, const struct err *err)
 {
 	if (l->has_err)
-		return; /* what broke first is what is to be mended */
+		return; /* only the first failure matters */
 	l->has_err = true;
 	l->err = *err;
 }
@@ -594,7 +594,7 @@ static int watch_life(struct launcher *l)
 	if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
 		return -errno;
 	return loop_io_add(l->loop, fd, 0, on_life_end, l,
-	                   &l->life_io); /* a hang-up is told unasked */
+	                   &l->life_io); /* epoll always reports a hang-up */
 }
 
 int launcher_run(const struct site *site, struct reload *reload,

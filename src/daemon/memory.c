@@ -4,7 +4,7 @@
 #include <malloc.h>
 #include <stddef.h>
 
-#define LARGE     (128 * 1024)              /* gets a mapping of its own, which goes with it */
+#define LARGE     (128 * 1024)              /* gets its own mapping, which is freed with it */
 #define SLACK     ((size_t)4 * 1024 * 1024) /* free memory that may stay */
 #define SLACK_TOP (1024 * 1024)             /* the same at the heap's end */
 

@@ -421,7 +421,7 @@ void site_clear(struct site *s)
 	auto_free char *lock = xasprintf("%s/lock", s->config->run_dir);
 	auto_free char *sandboxes = xasprintf("%s/sandboxes", s->config->run_dir);
 
-	if (s->lock_fd < 0) /* what is there may be another daemon's */
+	if (s->lock_fd < 0) /* the files may be another daemon's */
 		return;
 	for (size_t i = 0; i < s->n_listeners; i++)
 		if (s->listeners[i].is_unix)

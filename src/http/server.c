@@ -123,7 +123,7 @@ static int open_reserve(void)
 {
 	return eventfd(
 		0,
-		EFD_CLOEXEC); /* any fd will do; this one needs no path, so a chroot is no matter */
+		EFD_CLOEXEC); /* any fd will do; this one needs no path, so it works in a chroot */
 }
 
 static void watch_listeners(struct http_server *s, bool on)

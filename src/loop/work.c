@@ -27,7 +27,7 @@ struct work {
 	pthread_cond_t more;
 	struct list waiting, finished;
 	bool is_over;
-	int event_fd; /* the loop is told by it */
+	int event_fd; /* wakes the loop */
 	struct loop_io *io;
 };
 

@@ -254,7 +254,7 @@ static void list_on_end(const struct err *err, void *arg)
 	if (ended(c, err) < 0)
 		return;
 	r = w->r;
-	r.s.out = &r.structured; /* the writers go with their buffers */
+	r.s.out = &r.structured; /* the writers must point to the moved buffers */
 	r.block.out = &r.blocks;
 	w->has_result = false;
 	json_close_array(&r.s);

@@ -49,7 +49,7 @@ static void on_answer(const struct buf *answer, const struct stub_asker *asker)
 		watch(d);
 }
 
-/* -EPROTO: it is no DNS. */
+/* -EPROTO: it is not DNS. */
 static int ask(struct dns_tcp *d)
 {
 	const struct stub_asker asker = {.is_tcp = true, .answer = on_answer, .arg = d};

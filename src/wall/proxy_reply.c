@@ -47,8 +47,7 @@ static const char *reason_of(int status)
 	}
 }
 
-/* pip tells nothing of a page of its index that it may not have, but for the type of one that it
- * cannot read. */
+/* pip ignores a refused page of its index, but reports a page whose type it cannot read. */
 static bool is_pips_index(const struct proxy *p, int status)
 {
 	const char *accept = http_head_find(&p->request_head, "accept");
@@ -59,7 +58,7 @@ static bool is_pips_index(const struct proxy *p, int status)
 	       strstr(accept, "application/vnd.pypi.simple") != NULL;
 }
 
-/* For whoever, or whichever model, has to understand that trying again does not help. */
+/* A text that tells a person or a model that trying again does not help. */
 static void write_text(const struct proxy *p, int status, const char *why, char *ret, size_t size)
 {
 	const struct host *host = p->is_tls ? &p->tls_host : &p->request.host;
@@ -87,7 +86,7 @@ void proxy_answer(struct proxy *p, int status, enum wall_verdict verdict, const 
 	buf_done(&p->guest.in);
 	write_text(p, status, why, text, sizeof(text));
 	for_pip = is_pips_index(p, status);
-	if (p->has_reply || /* it has begun: there is no other way to say that it is cut */
+	if (p->has_reply || /* it has begun: cutting it is the only way to report a failure */
 	    buf_printf(&p->guest.out,
 	               "HTTP/1.1 %d %s\r\nX-Cloche-Wall: %s\r\nContent-Type: text/plain%s%s\r\n"
 	               "Cache-Control: no-store\r\nContent-Length: %zu\r\n"

@@ -27,7 +27,7 @@ struct export
 	char sandbox_id[ID_SIZE];
 	const struct export_ops *ops;
 	void *arg;
-	char *config; /* what the agent is told */
+	char *config; /* for the agent */
 	size_t len, sent;
 	struct file_call *call;
 	bool is_begun, is_left;

@@ -394,7 +394,7 @@ void import_leave(struct import *im)
 
 	im->is_left = true;
 	if (im->is_whole || im->phase != IMPORT_RECEIVING || !im->call)
-		return; /* what is under way ends, and then looks */
+		return; /* the current step ends first, and then checks this */
 	(void)err_set(&err, ERR_GONE, 0, "the client left before the end of the archive");
 	end_import(im, &err);
 }

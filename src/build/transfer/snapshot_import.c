@@ -79,7 +79,7 @@ static void end(struct snapshot_import *im, const struct err *err)
 		file_call_cancel(take_ptr(im->call));
 	if (s)
 		sandbox_delete(s, END_DELETED, on_deleted, im);
-	else /* from the loop: whoever has begun it may not know it yet */
+	else /* from the loop: the caller may not have its pointer yet */
 		loop_defer(im->owner->config.loop, tell, im);
 }
 

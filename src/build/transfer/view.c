@@ -157,7 +157,7 @@ static int create_sandbox(struct view *v, struct err *err)
 	};
 	int r = check_alike(v, err);
 
-	if (is_machine) { /* a size of which there is an empty one to begin with */
+	if (is_machine) { /* a size for which an empty disk exists already */
 		spec.limits.disk_bytes = snapshot_hold_limits(v->holds[0])->disk_bytes;
 		spec.limits.inodes = snapshot_hold_limits(v->holds[0])->inodes;
 	}

@@ -147,7 +147,7 @@ static int send_spooled(struct command_stream *cs, const struct spool_event *eve
 
 	cs->seq = event->seq;
 	if (event->kind == SPOOL_GAP)
-		return send_held(cs); /* their wire has no word for what is lost */
+		return send_held(cs); /* Vercel's API cannot report lost output */
 	buf_truncate(&cs->text, 0);
 	r = text_take(&cs->held[stream], event->data, event->len, &cs->text);
 	return r < 0 ? r : send_text(cs, stream);

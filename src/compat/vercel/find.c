@@ -65,7 +65,7 @@ static bool may_have(const struct template *t, const char *language)
 	return !languages || json_object_get(languages, language);
 }
 
-/* "node:22" and "python3.13" as they are told to clients. */
+/* "node:22" and "python3.13", as clients see them. */
 static int refuse_runtime(const char *name, struct err *err)
 {
 	const char *slash = strrchr(name, '/');

@@ -315,7 +315,7 @@ void vercel_sandbox_stop(struct vercel_sandbox *box, const struct vercel_sandbox
 	wait_for(&box->stops, done, arg);
 	if (box->phase == VERCEL_SANDBOX_STARTING || box->phase == VERCEL_SANDBOX_STOPPING ||
 	    box->phase == VERCEL_SANDBOX_SNAPSHOTTING)
-		return; /* whoever is at it will tell */
+		return; /* the code that ends it will report it */
 	if (box->phase == VERCEL_SANDBOX_STOPPED || !s) {
 		tell(box, &box->stops, NULL);
 		if (box->is_doomed)

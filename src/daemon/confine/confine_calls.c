@@ -157,7 +157,7 @@ struct call_list {
 static const struct {
 	struct call_list lists[3];
 	bool is_refusal;        /* of these calls, and all others pass */
-	struct call_list tried; /* by libraries, that go on without: they fail, and nothing is told */
+	struct call_list tried; /* by libraries, which go on without: these fail without a log line */
 } parts[] = {
 	[CONFINE_GATEWAY]  = {{LIST(of_all), LIST(of_files)}},
 	[CONFINE_DIALER]   = {{LIST(of_all), LIST(of_files), LIST(of_dialer)}},
@@ -185,7 +185,7 @@ static void on_refused(int signo, siginfo_t *info, void *context)
 #else
 #error "which register has the result?"
 #endif
-	if (name) { /* a flood of them is told once */
+	if (name) { /* logged only once */
 		names[number] = NULL;
 		log_error("daemon.call_refused", "call=%s number=%u pid=%d", name, number,
 		          getpid());

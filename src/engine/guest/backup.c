@@ -57,7 +57,7 @@ struct pin {
 static struct {
 	enum { NONE, HOLDING, FREEZING, FROZEN, RELEASING } state;
 	struct loop_child *child;
-	struct loop_timer *look; /* whether all stand still, then whether it takes too long */
+	struct loop_timer *look; /* checks whether all are frozen, then whether it takes too long */
 	uint64_t hold_until_us;
 	int result_fd;
 	backup_fn fn;
@@ -172,7 +172,7 @@ static int freeze_one(struct guest_host *host, int place_fd, const char *name, s
 	int r;
 
 	if (from_fd < 0 && errno == ENOENT)
-		return 0; /* removed by what was asked for before */
+		return 0; /* an earlier request has removed it */
 	r = from_fd < 0 ? -errno : make_dir(place_fd, name, &to_fd);
 	if (r == 0)
 		r = id_is_valid(name, "sn") ? freeze_snapshot(from_fd, to_fd)
@@ -472,7 +472,7 @@ int backup_freeze(struct guest_host *host, backup_fn fn, void *arg, struct err *
 	now.state = HOLDING;
 	now.hold_until_us = loop_now_us(host->loop) + HOLD_MAX;
 	now.look = loop_timer_new(host->loop, look, host);
-	loop_timer_set_in(now.look, 0); /* from the loop: who has asked has got his answer then */
+	loop_timer_set_in(now.look, 0); /* from the loop, after this call has returned */
 	return 0;
 }
 

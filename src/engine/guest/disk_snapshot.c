@@ -237,7 +237,7 @@ static void on_removed(struct loop *loop, int wait_status, void *arg)
 	struct removal *r = arg;
 
 	(void)loop;
-	(void)wait_status; /* what is left has a name that the next start removes */
+	(void)wait_status; /* the next start removes leftovers by their name */
 	list_remove(&r->link);
 	r->gone(r->arg);
 	free(r);

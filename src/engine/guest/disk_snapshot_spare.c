@@ -25,7 +25,7 @@
 
 struct spare {
 	struct guest_host *host;
-	struct list link;         /* the one that was wanted last is last */
+	struct list link;         /* the most recently used is last */
 	char id[ID_SIZE];         /* of the snapshot */
 	struct loop_child *maker; /* or NULL: it is ready */
 	bool is_dropped;

@@ -506,7 +506,7 @@ int disk_snapshot_take(struct guest_host *host, const char *id, const struct dig
 	(void)snprintf(t->info.source, sizeof(t->info.source), "%s", id);
 	t->timer = loop_timer_new(host->loop, look, t);
 	list_append(&takings, &t->link);
-	loop_timer_set_in(t->timer, 0); /* from the loop: who has asked has got his answer then */
+	loop_timer_set_in(t->timer, 0); /* from the loop, after this call has returned */
 	return 0;
 }
 

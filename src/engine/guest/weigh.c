@@ -17,7 +17,7 @@
 #define WRITES_MAX  256   /* and writes: the rest has its turn in the next ones */
 #define BUSY_PART   4     /* of one CPU, that all must use before anybody is read */
 #define OWNERS      8192U /* an owner's of weight 100 */
-#define AHEAD_PART  4     /* of that, for what is begun while nobody waits for it */
+#define AHEAD_PART  4     /* of that, for guests that nobody waits for */
 #define SCALE       16    /* of counts of busy sandboxes */
 #define NEXT_POWER  23    /* sqrt(2), by that scale: above it the next power of two is nearer */
 #define DIVISOR_MAX 12    /* 4096 */
@@ -70,7 +70,7 @@ static bool set_weight(struct guest *g, uint32_t weight)
 		return false;
 	if (cgroup_set_weight(&g->host->cgroups, g->spec.id, weight, &err) < 0)
 		log_debug("jail.unweighed", "id=%s error='%s'", g->spec.id, err.message);
-	g->cpu_weight = weight; /* one that cannot be written is not tried at every look */
+	g->cpu_weight = weight; /* so that a failing write is not repeated at every look */
 	return true;
 }
 

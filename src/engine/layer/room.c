@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 
 #define LOOK_US       UINT64_C(500000)
-#define FRESH_US      UINT64_C(100000)  /* a look that is no older needs no other */
+#define FRESH_US      UINT64_C(100000)  /* a look that is not older is still good */
 #define TELL_US       UINT64_C(1000000) /* figures that changed, though the state did not */
 #define TRY_AGAIN_US  UINT64_C(5000000)
 #define RESERVE_MOST  GIB

@@ -286,7 +286,7 @@ static void judge_setsockopt(struct assembler *a)
 
 static void refuse_splice(struct assembler *a)
 {
-	result(a, REFUSE(EINVAL)); /* cat, cp and kin then read and write */
+	result(a, REFUSE(EINVAL)); /* cat, cp and the like then read and write */
 }
 
 static const struct {

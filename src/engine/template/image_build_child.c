@@ -169,7 +169,7 @@ static int set_bounds(struct jail *jail, struct err *err)
 	if (r == 0 && (setrlimit(RLIMIT_FSIZE, &file) < 0 || setrlimit(RLIMIT_CPU, &cpu) < 0))
 		r = err_set(err, ERR_INTERNAL, errno, "setrlimit");
 	(void)setpriority(PRIO_PROCESS, 0, NICENESS);
-	(void)signal(SIGXFSZ, SIG_IGN); /* it is told by an error then, and says so */
+	(void)signal(SIGXFSZ, SIG_IGN); /* then it gets an error instead, and reports it */
 	return r;
 }
 

@@ -34,7 +34,7 @@
 #define PREFIX4     30 /* as in the guest: agent/vm/netif.c */
 #define PREFIX6     126
 #define PLUG_MAX_US (60 * SECOND_US) /* an emulated kernel on a busy host */
-#define PULL_MAX_US (3 * SECOND_US)  /* of one that does not let go, the door is closed anyway */
+#define PULL_MAX_US (3 * SECOND_US)  /* after that the door is closed anyway */
 
 static const unsigned char gateway4[4] = CARD_GATEWAY4, gateway6[16] = CARD_GATEWAY6;
 

@@ -25,7 +25,7 @@
 #include <sys/mman.h>
 #include <sys/pidfd.h>
 
-#define STILL_US  (60 * SECOND_US) /* a guest writes out what is dirty first */
+#define STILL_US  (60 * SECOND_US) /* a guest first writes out dirty data */
 #define STATE_MAX (8 << 20)
 
 struct finished { /* by the child */
@@ -141,8 +141,7 @@ static int write_all(const struct machine_save *s, int out_fd, struct finished *
 		r = -EPIPE;
 	if (r == 0)
 		r = write_state(s, &f->saved.state, &f->err);
-	if (r == 0 &&
-	    !s->spec.is_brief) /* of a fork's, copies are started from what is in memory */
+	if (r == 0 && !s->spec.is_brief) /* copies of a fork start from the memory here */
 		r = ram_read(fd, -1, &f->saved.ram, &f->err);
 	return r == 0 ? saved_write(s->dir_fd, &f->saved, &f->err) : r;
 }

@@ -19,14 +19,14 @@
 struct word {
 	char *text;
 	size_t len;
-	size_t *shorter; /* than each state: the next one that could go on instead */
+	size_t *shorter; /* for each state, the next shorter one that could match */
 	size_t state;
 };
 
 struct scrub {
 	struct word *words;
 	size_t n_words;
-	struct buf stretch; /* what is held, between two calls */
+	struct buf stretch; /* the bytes held back between two calls */
 	struct buf told;
 };
 
@@ -87,7 +87,7 @@ struct scrub *scrub_new(const struct policy *p, const struct hostname *name, uin
 {
 	struct scrub *s = xnew0(struct scrub);
 
-	buf_init(&s->stretch, SIZE_MAX / 2); /* a piece of the caller's, and less than a word */
+	buf_init(&s->stretch, SIZE_MAX / 2); /* a caller's piece and less than one word */
 	buf_init(&s->told, SIZE_MAX / 2);
 	for (size_t i = 0; i < p->n_rules; i++) {
 		const struct policy_rule *rule = &p->rules[i];

@@ -20,7 +20,7 @@
 #include <assert.h>
 #include <endian.h>
 
-#define ACK_EVERY (FRAME_WINDOW / 4) /* kept bytes before the agent is told */
+#define ACK_EVERY (FRAME_WINDOW / 4) /* kept bytes before an ACK is sent */
 /* Also counted in frames: when streams alternate, the number of frames fills the agent's buffer
  * long before their bytes do. */
 #define ACK_EVERY_FRAMES 1024
@@ -232,7 +232,7 @@ void channel_end_input(struct channel *ch)
 	if (!ch->link || ch->is_input_ended)
 		return;
 	ch->is_input_ended = true;
-	if (ch->is_input_known) /* else it goes out behind what is sent again */
+	if (ch->is_input_known) /* else it is sent after the repeated input */
 		(void)!link_send(ch->link, FRAME_INPUT_END, ch->number, NULL, 0);
 }
 

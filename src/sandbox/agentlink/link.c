@@ -35,7 +35,9 @@
 #define FRAMES_A_TURN   256
 #define INPUT_QUEUE_MAX (1024 * 1024)
 #define QUEUE_MAX       (2 * 1024 * 1024)
-#define RESEND_US       10000 /* the kernel has no memory for what is sent; nothing tells when it has */
+#define RESEND_US                                                                                  \
+	10000 /* the kernel lacked memory for a send; nothing reports when it has some             \
+	       */
 
 const struct link_timing link_timing_usual = {
 	.greet_us = 10 * SECOND_US,

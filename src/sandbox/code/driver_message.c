@@ -144,8 +144,7 @@ static bool is_lines(const json_t *array)
 	return true;
 }
 
-/* A module that is missing is told with what to do; the words of the code itself stay as they are.
- */
+/* Adds a hint to the error for a missing module; the error's own text stays as it is. */
 static void add_hint(json_t *error)
 {
 	const char *message = json_string_value(json_object_get(error, "message"));

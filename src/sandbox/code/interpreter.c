@@ -503,7 +503,7 @@ static int send_start(struct context *c, struct link *l, bool may_fork, struct e
 		r = exec_command_build(c->sandbox, &spec, tag, &start, err);
 	if (r < 0)
 		return r;
-	c->starts += may_fork; /* else it is the same one, begun the other way */
+	c->starts += may_fork; /* else it is the same start, in the other way */
 	r = c->name ? context_save(c, err) : 0;
 	if (r < 0) {
 		start_done(&start);
@@ -580,7 +580,7 @@ static int put_renewal(struct context *c)
 void interpreter_rejoin(struct context *c)
 {
 	if (c->is_split) {
-		c->is_split = false; /* the agent is told to forget it, as one that nobody knows */
+		c->is_split = false; /* the agent is told to forget it as unknown */
 		return;
 	}
 	channel_adopt(&c->channel, c->sandbox->link, c->number, &channel_ops, 0);

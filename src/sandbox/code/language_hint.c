@@ -51,7 +51,7 @@ int language_hint(const struct fleet *fleet, const char *project_id, const char 
 	                "'cloche template builds' tells whether one is on its way");
 }
 
-/* Nobody knows what is in one whose maker did not say. */
+/* If a template's manifest does not list its languages, it may have any. */
 static bool may_have(const struct template *t, const char *language)
 {
 	return !t || !json_object_get(template_manifest(t), "languages") || has(t, language);

@@ -13,7 +13,7 @@
 #include "sandbox/model/find.h"
 
 #define EXEC_OVERHEAD  1024        /* bytes that an exec takes without output */
-#define EXECS_MAX      100         /* of one that has ended: the newest stay */
+#define EXECS_MAX      100         /* of an ended sandbox: the newest stay */
 #define SHED_BYTES_MIN (64 * 1024) /* at a time: to make room is rare */
 
 struct kept_project {

@@ -24,7 +24,7 @@
 struct backups {
 	struct fleet *fleet;
 	enum { NONE, COPYING, FREEZING, HELD, RELEASING } state;
-	bool is_left; /* by whoever asked */
+	bool is_left; /* by its caller */
 	bool is_next; /* he waits for the release of the last one */
 	struct store_copy *copy;
 	struct backup_info info;

@@ -53,7 +53,7 @@ struct adoption {
 	bool has_probe, has_list, has_images, has_snapshots, has_volumes;
 	struct loop_timer *patience;
 	struct known *alive; /* sandboxes at the broker */
-	struct known *kept;  /* layers there, of which no guest lives */
+	struct known *kept;  /* layers without a living guest */
 	struct known *execs; /* that own a spool */
 };
 

@@ -60,7 +60,7 @@ void sandbox_note(struct sandbox *s)
 	struct err err;
 
 	if (s->spare)
-		return; /* a row would make it somebody's */
+		return; /* a spare has no row */
 	if (event_log_save(s->fleet->config.events, save, s, &err) < 0)
 		log_error("sandbox.unsaved", "id=%s error='%s'", s->id, err.message);
 }

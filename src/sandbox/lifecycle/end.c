@@ -167,9 +167,9 @@ static void end_parts(struct sandbox *s)
 static const struct life_step end_steps[] = {
 	{"parts", end_parts},        /* what waits for it, runs in it or is connected to it */
 	{"guest", ask_delete},       /* asked again until the broker confirms */
-	{"callers", settle_callers}, /* who waits for it to run */
+	{"callers", settle_callers}, /* tells those that wait for it to run */
 	{"execs", remove_execs},     /* and their output, if it is deleted */
-	{"record", close_end},       /* who waits for its end is told */
+	{"record", close_end},       /* tells those that wait for its end */
 };
 /* For a sandbox that the broker does not know. */
 static const struct life_step end_steps_without_guest[] = {

@@ -174,7 +174,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 		s->template = xstrdup("host");
 	s->next_channel = s->channels_to;
 	s->phase = phase_of_row(s->state, s->paused_in[0], is_undone);
-	if (is_undone) /* told to whoever asks for it until it is gone */
+	if (is_undone) /* the error for callers until it is gone */
 		(void)err_set(&s->create_err, ERR_UNAVAILABLE, 0,
 		              "the daemon stopped while creating it");
 	note_boot(s, boot_id);

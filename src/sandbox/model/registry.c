@@ -39,7 +39,7 @@ struct sandbox *sandbox_find_name(struct fleet *fleet, const char *project_id, c
 	int len = snprintf(key, sizeof(key), "%s/%s", project_id, name);
 	struct sandbox *s = NULL;
 
-	if (len < (int)sizeof(key)) /* a longer one is nobody's */
+	if (len < (int)sizeof(key)) /* no sandbox has a longer one */
 		HASH_FIND(by_name, fleet->by_name, key, (size_t)len, s);
 	return s;
 }

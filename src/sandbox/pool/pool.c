@@ -188,7 +188,7 @@ static void fill_up(struct pool *p)
 	struct err err;
 
 	if (!c || fleet_check_disk(p->fleet, NULL) < 0)
-		return; /* the end of the creates is told, and room on the disk */
+		return; /* called again when the creates end or the disk has room */
 	if (loop_now_us(p->loop) < from_us) {
 		loop_timer_set(p->soon, from_us);
 		return;

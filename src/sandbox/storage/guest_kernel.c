@@ -23,7 +23,7 @@ static void on_told(const struct msg_reply *reply, void *arg)
 
 	if (reply->err.code != ERR_NONE)
 		log_warn("kernel.refused", "error='%s'", reply->err.message);
-	fleet->warm_not_before_us = 0; /* it may have been what was missing */
+	fleet->warm_not_before_us = 0; /* the kernel may have been what was missing */
 	fleet->spares->look(fleet->pool);
 }
 

@@ -417,7 +417,7 @@ void account_on_move(struct sandbox *s, enum sandbox_state next)
 	if (!meters_of(s))
 		return;
 	switch (next) {
-	case SANDBOX_RUNNING: /* on record at once: one that is ending is not begun again */
+	case SANDBOX_RUNNING: /* written at once, so that it is not started twice */
 		start(s, clock_steady_us());
 		(void)!meters_write(meters_of(s), /* is_synced= */ false, NULL);
 		break;

@@ -53,8 +53,8 @@ static int read_total(struct query *q, const struct sandbox *s, struct err *err)
 	struct sum sum;
 	int r;
 
-	if (s &&
-	    s->account->meter) { /* what is told is written first: nobody's death makes it less */
+	if (s && s->account->meter) { /* figures are written before they are shown, so they never
+		                         decrease */
 		(void)!meters_write(q->fleet->config.meters, /* is_synced= */ false, NULL);
 		q->figures.total = *meter_total(s->account->meter);
 		return 0;

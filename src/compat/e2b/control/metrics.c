@@ -10,7 +10,7 @@
 #include "api/frame/reply.h"
 #include "base/clock.h"
 
-#define SLACK_US 1000000 /* ranges are told in whole seconds */
+#define SLACK_US 1000000 /* ranges are given in whole seconds */
 
 struct sampling {
 	struct late_reply late;

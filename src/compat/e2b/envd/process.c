@@ -27,7 +27,7 @@ struct stream {
 	bool has_begun, is_quiet;
 	uint64_t keepalive_us;
 	struct loop_timer *keepalive;
-	struct loop_timer *deadline; /* of a connection to one that runs; or NULL */
+	struct loop_timer *deadline; /* of a connection to a running process; or NULL */
 	struct buf json;
 };
 

@@ -12,7 +12,7 @@
 #include <signal.h>
 #include <string.h>
 
-#define ENDED_KEPT_US (30 * SECOND_US) /* a late connect is told how it ended */
+#define ENDED_KEPT_US (30 * SECOND_US) /* so that a late connect can see how it ended */
 
 struct search {
 	uint32_t pid;

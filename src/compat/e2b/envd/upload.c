@@ -33,7 +33,7 @@ struct upload {
 	struct file_call *call; /* NULL: between two files */
 	bool is_finishing;      /* the file's bytes were all taken */
 	bool is_whole;          /* the body was */
-	bool is_skipping;       /* a part that is no file */
+	bool is_skipping;       /* this part is not a file */
 	bool is_answered;
 	struct envd_entry entry;
 	json_t *paths; /* that were written */

@@ -48,11 +48,11 @@ struct memory_save {
 	void *arg;
 	unsigned char token[QUIET_TOKEN_SIZE];
 	int link_fd, listen_fd, status_fd, result_fd;
-	struct loop_io *io; /* of what is waited for: link, control or status */
+	struct loop_io *io; /* the awaited fd: link, control or status */
 	struct loop_timer *timer;
 	struct criu criu;
 	struct loop_child *child, *finisher; /* CRIU, and the one that finishes */
-	struct loop_child *describer;        /* of what is brief, behind its end */
+	struct loop_child *describer;        /* of a brief save, after its end */
 	struct err failure;
 };
 
@@ -131,7 +131,7 @@ static int run_task(const struct memory_save *s, enum task task, struct finished
 	case TASK_REPAIR:
 		return memory_image_prepare(s->dir_fd, &f->bytes, &f->err);
 	case TASK_DESCRIBE:
-		(void)setpriority(PRIO_PROCESS, 0, 19); /* others have somebody who waits */
+		(void)setpriority(PRIO_PROCESS, 0, 19); /* clients wait for other work */
 		return memory_image_describe(s->dir_fd, &f->bytes, &f->err);
 	}
 	return -EINVAL;

@@ -69,7 +69,7 @@ void kvm_on_failed(struct guest_host *host)
 void kvm_on_served(struct guest_host *host, uint64_t us)
 {
 	log_info("vm.kvm_served", "ms=%" PRIu64, us / 1000);
-	if (kvm.seen != SPEED_FULL) /* one that was late, for whatever reason, is no relapse */
+	if (kvm.seen != SPEED_FULL) /* one late guest does not mean that KVM has become slow */
 		keep(host, us <= QUICK_US ? SPEED_FULL : SPEED_SLOW);
 }
 
