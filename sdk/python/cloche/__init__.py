@@ -29,7 +29,7 @@ from .sync.execs import Exec
 from .sync.files import Files, SandboxPath
 from .sync.sandbox import Client, Sandbox
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "AsyncClient",
     "AsyncContexts",
