@@ -373,6 +373,7 @@ static int open_fleet(struct gateway *g, int broker_fd, struct err *err)
 		.on_durable_arg = g,
 		.events = g->events,
 		.broker_fd = broker_fd,
+		.own_project_id = BUILD_PROJECT,
 		.spool_dir = SPOOL_DIR,
 		.crash_counters_path = CRASH_COUNTERS_PATH,
 		.backup_dir = BACKUP_DIR,

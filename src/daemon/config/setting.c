@@ -75,7 +75,7 @@ const struct setting settings[] = {
 	{"pool", "max", "pool-max", SETTING_COUNT, AT(pool_max), 0, POOL_MAX, "most sandboxes that are made ahead, as demand asks; 0: none"},
 	{"pool", "memory", "pool-memory", SETTING_SIZE, AT(pool_memory), 0, TIB, "most memory that sandboxes made ahead use together"},
 	{"pool", "languages", "pool-language", SETTING_LIST, AT(pool_languages), 0, 0, "interpreter that runs already in sandboxes made ahead; give it again for more"},
-	{"templates", "build", "templates-build", SETTING_LIST, AT(templates_build), 0, 0, "recipe that comes with cloche, such as python or kernel, which the daemon builds at its start if there is no shared template of that name; give it again for more"},
+	{"templates", "build", "templates-build", SETTING_LIST, AT(templates_build), 0, 0, "recipe that comes with cloche (python, kernel …): built at the start if there is no shared template of that name; give it again for more"},
 	{"templates", "sources", "templates-sources", SETTING_STRING, AT(templates_sources), 0, 0, "apt sources that templates are built from: a directory or file (default /etc/apt)"},
 	{"templates", "npm_registry", "templates-npm-registry", SETTING_STRING, AT(templates_npm), 0, 0, "URL of the npm registry that builds use"},
 	{"templates", "pip_index", "templates-pip-index", SETTING_STRING, AT(templates_pip), 0, 0, "URL of the Python package index that builds use"},

@@ -376,7 +376,7 @@ static int claim(struct sandbox *s, const struct idempotency_key *idempotency_ke
 		return r;
 	}
 	s->fleet->spares->take(s);
-	if (has_env || policy_needs_trust(network_policy(s)))
+	if (has_env || network_needs_trust(s))
 		context_cool(s);
 	set_creator(s, done, arg);
 	life_next(s);
@@ -536,7 +536,7 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 		fetch_plan(s, take_ptr(w.source), take_ptr(w.lent));
 	if (has_copies && w.template && !spec->set && !spare)
 		fleet->spares->start_from_copy(s, json_object_size(spec->env) == 0 &&
-		                                          !policy_needs_trust(network_policy(s)));
+		                                          !network_needs_trust(s));
 	s->account->held = held;
 	return spare ? claim(s, spec->idempotency_key, json_object_size(spec->env) > 0, done, arg,
 	                     err)

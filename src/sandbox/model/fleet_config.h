@@ -29,6 +29,7 @@ struct fleet_config {
 	int broker_fd;                   /* SOCK_SEQPACKET; the fleet owns it */
 	const char *spool_dir;           /* gateway's own, exists */
 	const char *default_template;    /* of creates that name none; NULL = host; borrowed */
+	const char *own_project_id;      /* of the daemon's own sandboxes; or NULL */
 	const char *crash_counters_path; /* a file beside it (crash_counters.h), or NULL */
 	uint64_t spool_bytes_max;        /* per exec */
 	struct guest_limits default_limits, max_limits;

@@ -178,9 +178,23 @@ bool network_is_open(const struct sandbox *s)
 	return s->network && s->network->is_open;
 }
 
+/* What the daemon builds in its own sandboxes becomes templates, which are to be the same whoever
+ * builds them: no issuer of one sandbox is in them. */
+static bool needs_trust(const struct sandbox *s, const struct policy *p)
+{
+	const char *own = s->fleet->config.own_project_id;
+
+	return own && strcmp(s->project_id, own) == 0 ? policy_opens_tls(p) : policy_needs_trust(p);
+}
+
+bool network_needs_trust(const struct sandbox *s)
+{
+	return needs_trust(s, network_policy(s));
+}
+
 bool network_is_trusted(const struct sandbox *s)
 {
-	return s->network && s->network->is_trusted && policy_needs_trust(wanted(s->network));
+	return s->network && s->network->is_trusted && needs_trust(s, wanted(s->network));
 }
 
 bool network_is_settled(const struct sandbox *s)
@@ -252,7 +266,7 @@ static void on_told(int error, const char *certificate, void *arg)
 	}
 	n->is_open = true;
 	n->applied = n->sending;
-	if (certificate[0] && !n->certificate)
+	if (certificate[0] && !n->certificate && needs_trust(n->sandbox, wanted(n)))
 		n->certificate = xstrdup(certificate);
 	begin_trust(n);
 	network_step(n);
@@ -426,14 +440,14 @@ bool network_has_trust(const struct sandbox *s)
 {
 	const struct network *n = s->network;
 
-	return s->drops_trust || (n && (n->is_trusted || policy_needs_trust(wanted(n))));
+	return s->drops_trust || (n && (n->is_trusted || needs_trust(s, wanted(n))));
 }
 
 void network_begin(struct sandbox *s)
 {
 	if (s->drops_trust) { /* whom its source trusts; one of its own takes that one's place */
 		s->drops_trust = false;
-		if (!policy_needs_trust(wanted(network_of(s)))) {
+		if (!needs_trust(s, wanted(network_of(s)))) {
 			s->network->trust = ca_trust_install(s, "", on_dropped, s->network);
 			return;
 		}

@@ -30,6 +30,8 @@ bool network_is_open(const struct sandbox *s); /* what the policy lets through c
 /* Whether its files make programs trust its own issuer, or that of the sandbox that it is a copy
  * of. */
 bool network_has_trust(const struct sandbox *s);
+/* Have programs inside to trust the issuer, by its policy? */
+bool network_needs_trust(const struct sandbox *s);
 bool network_is_trusted(const struct sandbox *s); /* TLS is opened, and programs inside accept it */
 /* The last name that was denied under the temporary policy, or NULL; borrowed. */
 const char *network_denied(const struct sandbox *s);
