@@ -135,5 +135,6 @@ int api_authorize(struct http_req *req, struct err *err)
 	(void)err_set(
 		err, ERR_FORBIDDEN, 0, "this call needs a key with scope '%s', this one has '%s'",
 		key_scope_name((enum key_scope)route->access), key_scope_name(key_scope(key)));
-	return err_hint(err, "an admin can make one with POST /v1/keys");
+	return err_hint(err, "an admin can make one: cloche key create --scope %s",
+	                key_scope_name((enum key_scope)route->access));
 }

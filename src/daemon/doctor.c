@@ -49,7 +49,7 @@ static const struct check checks[] = {
 	{"loop_devices", WEIGHT_WANTED, probe_loop, "the same", "modprobe loop"},
 	{"cloche_user", WEIGHT_WANTED, probe_user, "who the gateway runs as", "useradd --system --home-dir /nonexistent --shell /usr/sbin/nologin cloche"},
 	{"cpu_flaws", WEIGHT_WANTED, probe_cpu_flaws, "a jail shares CPU and kernel with the host", "a newer kernel and microcode: apt-get install intel-microcode or amd64-microcode"},
-	{"kernel_limits", WEIGHT_EXTRA, NULL, "no sandbox uses up what the kernel has for all", "sysctl -w with what is named, and a file in /etc/sysctl.d to keep it"},
+	{"kernel_limits", WEIGHT_EXTRA, NULL, "no sandbox uses up what the kernel has for all", "sysctl -w NAME=VALUE for each of these; a file in /etc/sysctl.d keeps them"},
 	{"landlock", WEIGHT_EXTRA, probe_landlock, "a second wall round helpers", "boot with lsm=landlock,…"},
 	{"nftables", WEIGHT_EXTRA, probe_nftables, "network policies", "modprobe -a nf_tables nft_chain_nat nft_ct nft_redir nft_limit"},
 	{"kvm", WEIGHT_EXTRA, probe_kvm, "microVMs with a hardware wall", "modprobe kvm_intel or kvm_amd; in a VM, turn on nested virtualisation"},

@@ -201,10 +201,17 @@ static int divert(struct http_req *req, struct err *err)
 	return r != 0 ? r : pages_divert(req, err);
 }
 
+static int fail(struct http_req *req, const struct err *err)
+{
+	int r = compat_fail(req, err);
+
+	return r != 0 ? r : pages_fail(req, err);
+}
+
 static int listen_all(struct gateway *g, struct err *err)
 {
 	struct http_app app = {.divert = divert,
-	                       .fail = compat_fail,
+	                       .fail = fail,
 	                       .authorize = compat_authorize,
 	                       .recheck = api_recheck,
 	                       .enter = access_enter,

@@ -334,8 +334,12 @@ static int broken(struct http_client *c, ssize_t n, struct err *err)
 	if (n == -EINTR)
 		return err_set(err, ERR_UNAVAILABLE, EINTR, "stopped while waiting for %s",
 		               c->server.url);
-	if (*c->tls_error)
-		return unheard(err, "TLS with %s failed: %s", c->server.url, c->tls_error);
+	if (*c->tls_error) {
+		(void)unheard(err, "TLS with %s failed: %s", c->server.url, c->tls_error);
+		return err_hint(err,
+		                "if its certificate is of an authority of your own, name that "
+		                "one's file in SSL_CERT_FILE; if it has no TLS, write http://");
+	}
 	if (c->send_error)
 		n = c->send_error;
 	if (n == 0)

@@ -136,3 +136,22 @@ int pages_divert(struct http_req *req, struct err *err)
 		return pages_send(req, f, is_document ? &document : &asset, err);
 	return docs_answer(req, path, err);
 }
+
+/* Of a route that exists, clients are told by JSON, whatever they accept. */
+int pages_fail(struct http_req *req, const struct err *err)
+{
+	static const char page[] =
+		"<!doctype html><meta charset=utf-8><title>No such page · cloche</title>"
+		"<h1>There is no such page</h1><p>The <a href=\"/\">dashboard</a> and the "
+		"<a href=\"/docs/\">documents</a> are here.\n";
+	bool is_lost = err->code == ERR_UNAUTHENTICATED || err->code == ERR_NOT_FOUND;
+
+	if (!is_lost || http_route(req) || !wants_page(req) ||
+	    strncmp(http_req_head(req)->target, "/v1/", 4) == 0 ||
+	    (http_req_method(req) != HTTP_GET && http_req_method(req) != HTTP_HEAD))
+		return 0;
+	http_reply_header(req, "Cache-Control", "no-store");
+	http_reply_header(req, "Content-Security-Policy", POLICY);
+	http_reply(req, 404, "text/html; charset=utf-8", page, strlen(page));
+	return 1;
+}

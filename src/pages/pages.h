@@ -41,3 +41,5 @@ must_check int docs_answer(struct http_req *req, const char *path, struct err *e
 
 /* The divert() of struct http_app. Returns 1 if it has answered with a file or page. */
 int pages_divert(struct http_req *req, struct err *err);
+/* 1: answered. A browser that asks for what is not there is told so in a page. */
+int pages_fail(struct http_req *req, const struct err *err);

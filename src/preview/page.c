@@ -49,8 +49,9 @@ void page_refused(struct http_req *req)
 		return;
 	}
 	(void)err_set(&err, ERR_UNAUTHENTICATED, 0, "this port is not open, or not to you");
-	(void)err_hint(&err, "open it with POST /v1/sandboxes/ID/ports, and send the token as "
-	                     "X-Cloche-Token");
+	(void)err_hint(&err,
+	               "'cloche url ID PORT' opens it and prints a link; programs send its token "
+	               "as X-Cloche-Token");
 	http_reply_err(req, &err);
 }
 

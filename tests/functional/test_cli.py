@@ -402,6 +402,25 @@ def test_a_shell_has_a_terminal_of_our_size_and_gives_its_status(cli, box):
     assert t.finish() == 7
 
 
+@pytest.mark.parametrize(("words", "why", "status"), [(["nosuch"], "no such program 'nosuch'", 127), (["-w", "/nope", "true"], "cannot enter '/nope'", 125)])
+def test_a_terminal_that_no_program_starts_in_says_why(cli, box, words, why, status):
+    options, command = words[:-1], words[-1:]
+    terminal = Terminal(cli, "exec", "-t", *options, box, *command)
+    terminal.expect(why)
+    assert terminal.finish() == status
+
+
+def test_a_refusal_speaks_of_commands_and_not_of_routes(cli, daemon):
+    _, _, err = cli("exec", "nope", "true")
+    assert err == "cloche: no sandbox 'nope'\n  hint: 'cloche ps' lists those of your project\n"
+    wrong = {**cli.env, "CLOCHE_URL": daemon.url, "CLOCHE_API_KEY": "wrong"}
+    err = subprocess.run([CLOCHE, "ps"], env=wrong, capture_output=True, text=True).stderr
+    assert "hint: set CLOCHE_API_KEY, or give --key-file" in err
+    wrong["CLOCHE_URL"] = daemon.url.replace("http:", "https:")
+    err = subprocess.run([CLOCHE, "ps"], env=wrong, capture_output=True, text=True).stderr
+    assert "SSL_CERT_FILE" in err and "write http://" in err
+
+
 def test_a_terminal_program_runs_in_a_fresh_sandbox_too(cli):
     before = cli.ids()
     t = Terminal(cli, "run", "-t", "--", "python3", "-q")

@@ -105,6 +105,17 @@ def test_docs_is_a_door_to_the_first_page_and_what_is_not_there_says_so(get):
     assert (status, headers["Location"]) == (308, "/docs/")
     status, _, text = get("/docs/teleport")
     assert status == 404 and "there is no such document" in text
+    status, _, text = get("/docs/teleport", Accept="text/html")
+    assert status == 404 and '<a href="/docs/">' in text
     assert get("/docs/../etc/passwd")[0] >= 400
     assert get("/docs/", Host="evil.example.com")[0] in (400, 403, 421)
     assert get("/docs/", method="HEAD")[2] == ""
+
+
+def test_a_browser_that_asks_for_what_is_not_there_gets_a_page(get):
+    status, headers, text = get("/nonsense", Accept="text/html,*/*")
+    assert (status, headers["Content-Type"]) == (404, "text/html; charset=utf-8")
+    assert "There is no such page" in text and '<a href="/">' in text
+    status, headers, _ = get("/nonsense")  # a program
+    assert (status, headers["Content-Type"]) == (401, "application/json")
+    assert get("/v1/nonsense", Accept="text/html")[0] == 401

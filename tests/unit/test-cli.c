@@ -547,6 +547,9 @@ TEST(an_exec_ends_with_the_status_that_tells_how)
 		{"{\"exit_code\": 3, \"signal\": null, \"cause\": \"exited\"}", 3},
 		{"{\"exit_code\": null, \"signal\": 9, \"cause\": \"oom\"}", 137},
 		{"{\"exit_code\": null, \"signal\": 15, \"cause\": \"timeout\"}", EXIT_TIMEOUT},
+		{"{\"state\": \"failed\", \"error\": {\"code\": \"file_not_found\", \"message\": "
+	         "\"argv[0]: x\"}}",
+	         EXIT_NOT_FOUND},
 		{"{\"exit_code\": null, \"signal\": null, \"cause\": \"guest_crash\"}",
 	         EXIT_CLOCHE},
 	};
@@ -554,7 +557,7 @@ TEST(an_exec_ends_with_the_status_that_tells_how)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		auto_json json_t *exec = json_loads(cases[i].exec, 0, NULL);
 
-		CHECK_INT(session_status(exec), cases[i].status);
+		CHECK_INT(session_tell_end(exec), cases[i].status);
 	}
 }
 

@@ -162,8 +162,14 @@ class NodeSender {
     if (signal?.aborted) return signal.reason;
     if (error instanceof TimedOut) return error;
     const where = this.endpoint.socketPath ? `unix:${this.endpoint.socketPath}` : this.endpoint.origin;
-    return new ConnectionFailed(`cannot talk to ${where}: ${error.message}`, { cause: error });
+    return new ConnectionFailed(`cannot talk to ${where}: ${error.message}`, { cause: error, hint: tlsHint(error) });
   }
+}
+
+/** What Node and OpenSSL call failures of TLS. */
+function tlsHint(error: Error & { code?: string }): string | undefined {
+  if (!/CERT|ERR_SSL|EPROTO|UNABLE_TO/.test(error.code ?? "")) return undefined;
+  return "if its certificate is of an authority of your own, name that one's file in NODE_EXTRA_CA_CERTS; if it has no TLS, write http://";
 }
 
 /** Sends the body as fast as it is taken. An answer that comes before its end ends it: the daemon has refused it. */

@@ -55,7 +55,7 @@ int find_sandbox(const struct http_req *req, struct sandbox **ret, struct err *e
 
 	if (!s) {
 		(void)err_set(err, ERR_NOT_FOUND, 0, "no sandbox '%.64s'", id);
-		return err_hint(err, "GET /v1/sandboxes (`cloche ps`) lists those of your project");
+		return err_hint(err, "'cloche ps' lists those of your project");
 	}
 	*ret = s;
 	return 0;

@@ -26,8 +26,7 @@ int find_snapshot(const struct http_req *req, struct snapshot **ret, struct err 
 	if (*ret)
 		return 0;
 	(void)err_set(err, ERR_NOT_FOUND, 0, "no snapshot '%.64s'", name);
-	return err_hint(err, "GET /v1/snapshots (`cloche snapshot ls`) lists those of your "
-	                     "project");
+	return err_hint(err, "'cloche snapshot ls' lists those of your project");
 }
 
 static void on_taken(struct snapshot *sn, const struct err *err, void *arg)

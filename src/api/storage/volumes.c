@@ -23,7 +23,7 @@ static int find_volume(const struct http_req *req, struct volume **ret, struct e
 	if (*ret)
 		return 0;
 	(void)err_set(err, ERR_NOT_FOUND, 0, "no volume '%.64s'", name);
-	return err_hint(err, "GET /v1/volumes (`cloche volume ls`) lists those of your project");
+	return err_hint(err, "'cloche volume ls' lists those of your project");
 }
 
 static void on_made(struct volume *v, const struct err *err, void *arg)

@@ -171,7 +171,7 @@ char *remote_query(char *path, const char *name, const char *value)
 	return take_text(&out);
 }
 
-static enum err_code code_by_name(const char *name)
+enum err_code remote_error_code(const char *name)
 {
 	for (int c = 1; c < ERR_CODE_COUNT; c++)
 		if (name && strcmp(err_code_name((enum err_code)c), name) == 0)
@@ -199,15 +199,13 @@ static int read_refusal(struct remote *r, int status, struct err *err)
 	if (!text_of(e, "message"))
 		return err_set(err, ERR_INTERNAL, 0, "%s answered with status %d and no reason",
 		               r->url, status);
-	(void)err_set(err, code_by_name(text_of(e, "code")), 0, "%s", text_of(e, "message"));
+	(void)err_set(err, remote_error_code(text_of(e, "code")), 0, "%s", text_of(e, "message"));
 	if (text_of(e, "field"))
 		(void)snprintf(err->field, sizeof(err->field), "%s", text_of(e, "field"));
-	if (text_of(e, "hint"))
-		return err_hint(err, "%s", text_of(e, "hint"));
-	if (err->code == ERR_UNAUTHENTICATED)
+	if (err->code == ERR_UNAUTHENTICATED) /* the daemon's hint is for programs */
 		return err_hint(err, "set CLOCHE_API_KEY, or give --key-file; the first key is in "
 		                     "admin.key in the daemon's data directory");
-	return -EINVAL;
+	return text_of(e, "hint") ? err_hint(err, "%s", text_of(e, "hint")) : -EINVAL;
 }
 
 int remote_begin(struct remote *r, const char *method, const char *path,

@@ -69,5 +69,6 @@ must_check int remote_exchange(struct remote *r, const char *method, const char 
 /* Upgrades the connection for http_client_ws_*(). */
 must_check int remote_begin_ws(struct remote *r, const char *path, struct err *err);
 
+enum err_code remote_error_code(const char *name); /* as error bodies have it; NULL is fine */
 /* The text of a key: NUL-terminated, without what surrounds it in a file. */
 must_check int remote_read_key(const char *path, char **ret, struct err *err);

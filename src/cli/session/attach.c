@@ -222,7 +222,7 @@ int attach_run(struct session *s, struct err *err)
 	leave_raw_mode(&a);
 	auto_closep(&a.signal_fd);
 	if (r > 0)
-		r = session_status(a.exec);
+		r = session_tell_end(a.exec);
 	json_decref(a.exec);
 	return r;
 }

@@ -123,7 +123,8 @@ static void explain(const json_t *exec)
 		(void)fputs("cloche: the command was killed: the sandbox is out of memory\n",
 		            stderr);
 	else if (strcmp(cause, "timeout") == 0)
-		(void)fputs("cloche: the command was ended: its time was up\n", stderr);
+		(void)fprintf(stderr, "cloche: the command was ended: %s\n",
+		              command_text(json_object_get(exec, "ended"), "message"));
 	else if (strcmp(cause, "deleted") == 0 || strcmp(cause, "guest_crash") == 0)
 		(void)fprintf(stderr, "cloche: the sandbox ended under the command (%s)\n", cause);
 }
@@ -137,7 +138,7 @@ static void tell_missing(const struct output *output)
 		(void)fprintf(stderr, "cloche: %s\n", hint);
 }
 
-int session_status(const json_t *exec)
+static int exit_status(const json_t *exec)
 {
 	const json_t *code = json_object_get(exec, "exit_code");
 	uint64_t signo = command_number(exec, "signal");
@@ -174,15 +175,33 @@ static int end_for_lack_of_readers(const struct session *s, const char *exec_id)
 	return EXIT_SIGNAL + SIGPIPE;
 }
 
+int session_tell_end(const json_t *exec)
+{
+	const json_t *error = json_object_get(exec, "error");
+	struct err err;
+
+	if (strcmp(command_text(exec, "state"), "failed") != 0) {
+		explain(exec);
+		return exit_status(exec);
+	}
+	(void)err_set(&err, remote_error_code(command_text(error, "code")), 0, "%s",
+	              command_text(error, "message"));
+	(void)text_fail(&err);
+	return session_start_status(&err);
+}
+
 static int finish(const struct session *s, const struct events *e, const struct output *output)
 {
-	if (s->json)
+	int status;
+
+	if (s->json) {
 		output_print_result(output, e->exec);
-	else
-		explain(e->exec);
-	if (!s->json && session_status(e->exec) != 0)
+		return exit_status(e->exec);
+	}
+	status = session_tell_end(e->exec);
+	if (status != 0)
 		tell_missing(output);
-	return session_status(e->exec);
+	return status;
 }
 
 static int run_streams(struct session *s, struct err *err)

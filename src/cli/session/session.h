@@ -20,8 +20,8 @@ struct session {
 /* Runs it to its end: the exit status of `cloche`, or < 0 with err. */
 must_check int session_run(struct session *s, struct err *err);
 
-/* The exit status that tells how an exec has ended, as cli.h lists them. */
-int session_status(const json_t *exec);
+/* Says on stderr what the exit status alone cannot, and gives that, as cli.h lists them. */
+int session_tell_end(const json_t *exec);
 /* The same where the exec could not be started: EXIT_NOT_FOUND, EXIT_NOT_EXECUTABLE or
  * EXIT_CLOCHE. */
 int session_start_status(const struct err *err);

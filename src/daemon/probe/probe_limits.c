@@ -47,7 +47,8 @@ bool probe_kernel_limits(uint32_t sandboxes, char *detail)
 {
 	struct list l = {.text = detail};
 
-	l.at = (size_t)snprintf(detail, PROBE_DETAIL_SIZE, "too low for %u sandboxes:", sandboxes);
+	l.at = (size_t)snprintf(detail, PROBE_DETAIL_SIZE,
+	                        "too low for %u sandboxes; enough would be", sandboxes);
 	for (unsigned i = 0; i < SHARE_COUNT; i++) {
 		const struct kernel_share_row *row = &kernel_share_rows[i];
 		const uint64_t wanted = row->least * sandboxes;

@@ -19,6 +19,8 @@ from .._http import LAST_CHUNK, BrokenReply, ReplyDecoder, chunk, request_head
 from .._protocol import Endpoint, Request, error_of
 from ._wire import Wire, locate, pieces_of
 
+TLS_HINT = "if its certificate is of an authority of your own, name that one's file in SSL_CERT_FILE; if it has no TLS, write http://"
+
 IDLE_MAX = 16
 TIMEOUTS = (socket.timeout, asyncio.TimeoutError)  # sync: TIMEOUTS = (socket.timeout,)
 
@@ -144,6 +146,8 @@ class AsyncTransport:
             return await Wire.connect(self.endpoint, self._tls, self.timeout)
         except TIMEOUTS as e:
             raise errors.TimedOut(f"{self.endpoint} did not answer within the time given") from e
+        except ssl.SSLError as e:
+            raise errors.ConnectionFailed(f"TLS with {self.endpoint} failed: {e.reason or e}", hint=TLS_HINT) from e
         except OSError as e:
             raise errors.ConnectionFailed(
                 f"cannot talk to {self.endpoint}: {e}", hint="is the daemon running? CLOCHE_URL says where it is"
