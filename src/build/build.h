@@ -68,6 +68,9 @@ void builds_resume(struct builds *bs);
 /* Starts builds of those of cloche's own recipes (names, NULL-terminated, or NULL) that have
  * neither a shared template nor a build under way. Called after builds_resume(). */
 void builds_begin_missing(struct builds *bs, const char *project_id, char *const *names);
+/* As package_hosts of struct fleet_config: where builds have packages of pip, npm and apt from. */
+bool builds_package_hosts(const struct builds *bs, const char *word, json_t *names,
+                          json_t *addresses, json_t *ranges);
 /* Whether the image is the result of a step that may be used again. arg: struct builds. */
 bool builds_need(const struct digest *image, void *arg);
 void builds_close(struct builds *bs); /* NULL is fine */

@@ -55,10 +55,9 @@ static void add_name(struct reach *r, const char *text)
 		add_host(r, &host);
 }
 
-static void add_sources(struct reach *r, const struct build *b)
+/* Of lines as apt has them. */
+static void add_lines(struct reach *r, char *sources)
 {
-	auto_free char *sources = plan_sources(&b->owner->config, b->suite);
-
 	for (char *line = sources; line && *line;) {
 		char *end = strchr(line, '\n');
 		char *uri = strchr(line, ' ') + 1;
@@ -67,6 +66,19 @@ static void add_sources(struct reach *r, const struct build *b)
 		add_url(r, uri);
 		line = end ? end + 1 : NULL;
 	}
+}
+
+static void add_sources(struct reach *r, const struct build *b)
+{
+	auto_free char *sources = plan_sources(&b->owner->config, b->suite);
+
+	add_lines(r, sources);
+}
+
+static void add_private_ranges(json_t *ranges)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(private_ranges); i++)
+		json_array_append_new(ranges, json_string(private_ranges[i]));
 }
 
 static void allow(json_t *rules, const char *field, json_t *items, json_t *cidrs)
@@ -97,8 +109,7 @@ json_t *plan_network(const struct build *b, enum step step)
 		json_decref(rules);
 		return json_string("deny-all");
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(private_ranges); i++)
-		json_array_append_new(ranges, json_string(private_ranges[i]));
+	add_private_ranges(ranges);
 	if (b->suite[0])
 		add_sources(&r, b);
 	if (step == STEP_EXTRAS) {
@@ -115,4 +126,49 @@ json_t *plan_network(const struct build *b, enum step step)
 	if (step == STEP_EXTRAS) /* all that is public */
 		json_array_append_new(rules, json_pack("{s{}ss}", "match", "action", "allow"));
 	return json_pack("{so}", "rules", rules);
+}
+
+static void add_usual(struct reach *r, const char *const *names)
+{
+	for (; *names; names++)
+		add_name(r, *names);
+}
+
+static void add_archives(struct reach *r, const struct builds_config *c)
+{
+	auto_free char *sources = plan_sources(c, c->codename ? c->codename : "stable");
+
+	add_lines(r, sources);
+}
+
+bool builds_package_hosts(const struct builds *bs, const char *word, json_t *names,
+                          json_t *addresses, json_t *ranges)
+{
+	static const char *const of_pip[] = {"pypi.org", "files.pythonhosted.org", NULL};
+	static const char *const of_npm[] = {"registry.npmjs.org", NULL};
+	static const char *const of_apt[] = {"deb.debian.org", "security.debian.org", NULL};
+	const struct builds_config *c = &bs->config;
+	struct reach r = {.names = names, .addresses = addresses};
+	size_t before = json_array_size(names) + json_array_size(addresses);
+	const char *const *usual;
+
+	if (strcmp(word, "pip") == 0) {
+		add_url(&r, c->pip_index ? c->pip_index : bs->learnt.pip);
+		if (!c->pip_index)
+			add_name(&r, bs->learnt.pip_files);
+		usual = of_pip;
+	} else if (strcmp(word, "npm") == 0) {
+		add_url(&r, c->npm_registry ? c->npm_registry : bs->learnt.npm);
+		usual = of_npm;
+	} else if (strcmp(word, "apt") == 0) {
+		add_archives(&r, c);
+		usual = of_apt;
+	} else {
+		return false;
+	}
+	if (json_array_size(names) + json_array_size(addresses) == before)
+		add_usual(&r, usual);
+	else if (json_array_size(ranges) == 0)
+		add_private_ranges(ranges);
+	return true;
 }

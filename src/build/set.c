@@ -115,7 +115,7 @@ static int check_languages(const struct builds *bs, const struct set_wish *w,
 		    json_object_get(has, language))
 			continue;
 		(void)err_field(err, "packages",
-		                "'%s:%.64s' needs %s, which the template '%s' has not",
+		                "'%s:%.64s' needs %s, and the template '%s' does not have it",
 		                package_kind_name(k), json_string_value(json_array_get(names, 0)),
 		                language, base_name(base));
 		return language_hint(bs->config.fleet, w->project_id, language, err);

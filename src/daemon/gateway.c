@@ -369,6 +369,14 @@ static void on_durable(uint64_t number, const struct err *err, void *arg)
 		http_server_release(g->server, number, err);
 }
 
+static bool package_hosts(const char *word, json_t *names, json_t *addresses, json_t *ranges,
+                          void *arg)
+{
+	const struct gateway *g = arg;
+
+	return builds_package_hosts(g->builds, word, names, addresses, ranges);
+}
+
 static int open_fleet(struct gateway *g, int broker_fd, struct err *err)
 {
 	const struct config *c = g->site->config;
@@ -378,6 +386,8 @@ static int open_fleet(struct gateway *g, int broker_fd, struct err *err)
 		.work = g->work,
 		.on_durable = on_durable,
 		.on_durable_arg = g,
+		.package_hosts = package_hosts,
+		.package_hosts_arg = g,
 		.events = g->events,
 		.broker_fd = broker_fd,
 		.own_project_id = BUILD_PROJECT,

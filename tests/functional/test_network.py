@@ -6,10 +6,11 @@ import shutil
 import signal
 
 import pytest
-from cloche import ClocheError
+from cloche import Client, ClocheError
 from harness.cli import Cli
-from harness.daemon import PATIENCE, wait_for
+from harness.daemon import PATIENCE, Daemon, wait_for
 from harness.internet import ALLOWED, ALLOWED6, OTHER, PRIVATE
+from harness.running import running
 from harness.walled import REFUSED
 
 ONE_HOST = {"allow": ["allowed.test"]}
@@ -53,6 +54,30 @@ def test_a_range_and_port_allow_a_server_that_speaks_first(walled):
     assert box.dial("tcp", ALLOWED, 22, 30)["said"].startswith("SSH-")
     assert box.dial("tcp", ALLOWED, 80, 30)["error"] in REFUSED
     assert box.dial("tcp", OTHER, 22)["error"] in REFUSED
+
+
+def domains_of(policy):
+    return {name for rule in policy["rules"] for name in rule["match"].get("domains", [])}
+
+
+def test_words_for_packages_open_the_places_that_templates_have_them_from(client, make_sandbox):
+    box = make_sandbox(network={"allow": ["pip", "npm", "api.example.com"]})
+    domains = domains_of(box.network()["policy"])
+    assert "api.example.com" in domains and not domains & {"pip", "npm"}
+    assert box.explain_network("https://pypi.org/simple/six/")["allowed"]
+    assert box.explain_network("https://registry.npmjs.org/left-pad")["allowed"]
+    assert not box.explain_network("https://deb.debian.org/debian/")["allowed"]
+    assert len(box.set_network({"allow": ["apt"]})["policy"]["rules"]) > 0
+    box.allow_network("npm")
+    assert box.explain_network("https://registry.npmjs.org/left-pad")["allowed"]
+
+
+def test_words_for_packages_mean_the_mirrors_of_the_host():
+    options = ("--templates-npm-registry", "https://npm.corp.example/", "--templates-pip-index", "https://pip.corp.example/simple")
+    with running(Daemon(*options)) as daemon, Client(f"unix:{daemon.socket}", daemon.key) as client, client.create(network={"allow": ["pip", "npm"]}) as box:
+        policy = box.network()["policy"]
+        assert domains_of(policy) == {"npm.corp.example", "pip.corp.example"}
+        assert any("10.0.0.0/8" in rule["match"].get("cidrs", []) for rule in policy["rules"])  # a mirror may be private
 
 
 BLOCKED = "Blocked by the network policy of this sandbox"

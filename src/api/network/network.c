@@ -54,6 +54,7 @@ static int change(struct http_req *req, struct sandbox *s, struct policy *policy
 
 int set_network(struct http_req *req, struct err *err)
 {
+	const struct api *api = http_app_arg(req);
 	json_t *value = NULL;
 	const struct json_field fields[] = {
 		{"policy", JSON_FIELD_ANY, &value, /* required= */ true},
@@ -65,14 +66,43 @@ int set_network(struct http_req *req, struct err *err)
 	if (r == 0)
 		r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
 	if (r == 0)
-		r = network_read(value, "policy", &policy, err);
+		r = network_read_wish(api->fleet, value, "policy", &policy, err);
 	if (r < 0)
 		return r;
 	return change(req, s, policy, err);
 }
 
+/* A host, or a word for the places that packages come from (network_read_wish()). */
+static int add_to_policy(const struct fleet_config *c, const struct policy *policy,
+                         const char *host, uint16_t port, struct policy **ret, struct err *err)
+{
+	auto_json json_t *names = json_array();
+	auto_json json_t *ranges = json_array();
+	auto_call(policy_freep) struct policy *more = NULL;
+	const json_t *name;
+	size_t i;
+	int r = 0;
+
+	if (!c->package_hosts ||
+	    !c->package_hosts(host, names, names, ranges, c->package_hosts_arg))
+		return policy_allow(policy, host, port, ret, err);
+	json_array_foreach(names, i, name)
+	{
+		struct policy *next = NULL;
+
+		r = policy_allow(more ? more : policy, json_string_value(name), port, &next, err);
+		if (r < 0)
+			return r;
+		policy_free(more);
+		more = next;
+	}
+	*ret = take_ptr(more);
+	return 0;
+}
+
 int allow_network(struct http_req *req, struct err *err)
 {
+	const struct api *api = http_app_arg(req);
 	const char *host = NULL;
 	uint64_t port = 0;
 	const struct json_field fields[] = {
@@ -87,7 +117,8 @@ int allow_network(struct http_req *req, struct err *err)
 	if (r == 0)
 		r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
 	if (r == 0)
-		r = policy_allow(network_policy(s), host, (uint16_t)port, &more, err);
+		r = add_to_policy(fleet_config(api->fleet), network_policy(s), host, (uint16_t)port,
+		                  &more, err);
 	if (r == 0)
 		r = network_check(more, "policy", err);
 	if (r < 0)

@@ -128,7 +128,9 @@ static const struct subcommand subcommands[] = {
          "Lets a sandbox reach one more host, which is a name or a range. The rules that it has "
          "stay: the new one\n"
          "comes after them.",
-         "  cloche network allow box api.example.com 443", .n_words = 2, .n_more = 1},
+         "  cloche network allow box api.example.com 443\n"
+         "  cloche network allow box pip     # also npm and apt: where packages come from",
+         .n_words = 2, .n_more = 1},
 	{"explain", explain, "SANDBOX URL",
          "Says whether a sandbox may reach a URL, by which rule, and how strongly that is "
          "enforced.",
@@ -159,7 +161,8 @@ int cmd_network(int argc, char **argv)
 	struct network_opts opts = {0};
 	const struct opt rows[] = {
 		{0, "allow", OPT_LIST, &opts.allow, "NAME",
-	         "let it reach this name or range, and nothing else; may be repeated"},
+	         "let it reach this name or range (pip, npm or apt: where those have packages "
+	         "from), and nothing else; may be repeated"},
 		{'X', "method", OPT_TEXT, &opts.method, "METHOD", "of a request (default GET)"},
 	};
 	int status = group_main(&group, rows, &opts, argc, argv);

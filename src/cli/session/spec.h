@@ -56,7 +56,7 @@ struct life_opts { /* of one that stays */
 	{0,   "tag",       OPT_LIST,    &(s).tags,       "K=V",   "a tag to find it by; may be repeated"},                      \
 	{'e', "env",       OPT_LIST,    &(s).env,        "K=V",   "set this variable; K alone takes the value that you have; may be repeated"},        \
 	{0,   "network",   OPT_TEXT,    &(s).network,    "POLICY", "what it may reach: deny-all (the default), allow-all, or a JSON file"}, \
-	{0,   "allow",     OPT_LIST,    &(s).allow,      "NAME",  "let it reach this name or range; may be repeated"}, \
+	{0,   "allow",     OPT_LIST,    &(s).allow,      "NAME",  "let it reach this name or range; pip, npm or apt: where those have packages from; may be repeated"}, \
 	{0,   "engine",    OPT_TEXT,    &(s).engine,     "NAME",  "auto, jail or vm"}, \
 	{0,   "min-grade", OPT_TEXT,    &(s).min_grade,  "GRADE", "refuse weaker isolation: process, emulated or hardware"}
 /* clang-format on */

@@ -464,7 +464,7 @@ static int read_wishes(struct fleet *fleet, const char *project_id, const struct
 	if (r == 0 && spec->shown_volume)
 		volume_mount_shown(spec->shown_volume, w->volumes);
 	if (r == 0)
-		r = network_read(spec->network, "network", &w->policy, err);
+		r = network_read_wish(fleet, spec->network, "network", &w->policy, err);
 	if (r == 0 && spec->source)
 		r = source_read(spec->source, &w->source, err);
 	if (r == 0 && spec->source)

@@ -50,9 +50,17 @@ struct fleet_config {
 	struct shares *shares;          /* NULL: all is served as it comes */
 	struct wall_client *wall;       /* NULL: nothing can be reached from any sandbox */
 	struct range_site network_site; /* what the operator closes; borrowed */
-	bool has_disk_share;            /* projects have a share of the disk (owner.c) */
-	uint64_t usage_period_ms;       /* between two readings of a sandbox */
-	uint64_t usage_kept_ms;         /* of single sandboxes; that of projects is kept for ever */
+	/*
+	 * Where this host's templates have packages from: pip, npm or apt (NULL: no words are
+	 * known). Adds strings to names and addresses, and to ranges those in which the names may
+	 * lie though they are not public. False: it is another word.
+	 */
+	bool (*package_hosts)(const char *word, json_t *names, json_t *addresses, json_t *ranges,
+	                      void *arg);
+	void *package_hosts_arg;
+	bool has_disk_share;      /* projects have a share of the disk (owner.c) */
+	uint64_t usage_period_ms; /* between two readings of a sandbox */
+	uint64_t usage_kept_ms;   /* of single sandboxes; that of projects is kept for ever */
 	/* Spares (pool.c): at least and at most so many, of at most so much memory; max 0 =
 	 * none. */
 	uint32_t pool_min, pool_max;

@@ -16,6 +16,10 @@ typedef void (*network_fn)(struct sandbox *s, const struct err *err, void *arg);
 /* NULL is "deny-all". field names the value in errors. The caller owns *ret. */
 must_check int network_read(const json_t *value, const char *field, struct policy **ret,
                             struct err *err);
+/* The same of what a client wishes, who may write pip, npm or apt among the hosts of `allow`: the
+ * places where this host's templates have their packages from. */
+must_check int network_read_wish(const struct fleet *fleet, const json_t *value, const char *field,
+                                 struct policy **ret, struct err *err);
 /* Checks that a policy which was not read by network_read() can be sent to the wall. */
 must_check int network_check(const struct policy *policy, const char *field, struct err *err);
 /* Sets its policy; owns policy. Not in force before network_apply(). */
