@@ -29,6 +29,7 @@ FENCE = re.compile(r"^\s*(```|~~~)", re.M)
 PROMISE = re.compile(r"# prints (.+)$", re.M)
 # What is run where it has what it is about, and pages that are made from the sources they tell of (`make lint` compares them).
 ELSEWHERE = {
+    "docs/guides/secrets.md": "tests/sdk/test_typescript.py",
     "docs/mcp.md": "tests/sdk/test_mcp_client.py",
     "docs/migrate-from-e2b.md": "tests/compat/test_e2b.py",
     "docs/migrate-from-vercel.md": "tests/compat/test_vercel.py",

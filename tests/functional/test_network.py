@@ -56,6 +56,13 @@ def test_a_range_and_port_allow_a_server_that_speaks_first(walled):
     assert box.dial("tcp", OTHER, 22)["error"] in REFUSED
 
 
+def test_a_sandbox_without_a_network_is_told_how_to_get_one(cli, sandbox):
+    status, _, err = cli("exec", sandbox.id, "curl", "-sS", "https://pypi.org/")
+    assert status == 6 and "create it with --allow HOST (--allow pip, npm or apt for packages)" in err
+    failed = sandbox.run_code("import urllib.request as u; u.urlopen('https://pypi.org/')")
+    assert "--allow HOST" in failed.error.hint
+
+
 def domains_of(policy):
     return {name for rule in policy["rules"] for name in rule["match"].get("domains", [])}
 

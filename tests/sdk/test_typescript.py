@@ -27,12 +27,14 @@ def test_the_package_needs_no_other_package(project):
     assert sorted(p.name for p in (project / "node_modules").iterdir() if not p.name.startswith(".")) == ["cloche"]
 
 
+DOCUMENTS = [TYPESCRIPT / "README.md", TYPESCRIPT.parents[1] / "docs" / "guides" / "secrets.md"]
+
+
 def snippets():
-    readme = (TYPESCRIPT / "README.md").read_text()
-    return [part.partition("```")[0] for part in readme.split("```js\n")[1:]]
+    return [part.partition("```")[0] for path in DOCUMENTS for part in path.read_text().split("```js\n")[1:]]
 
 
 @pytest.mark.parametrize("number", range(len(snippets())))
-def test_what_the_readme_shows_runs(project, environment, number):
+def test_what_the_documents_show_runs(project, environment, number):
     (project / "snippet.mjs").write_text(snippets()[number])
     assert run("node", "snippet.mjs", cwd=project, env=environment).strip()

@@ -22,6 +22,11 @@ TEST(a_missing_thing_is_told_with_its_package)
 	         "--package npm:zod)"},
 		{"bash: line 1: curl: command not found", "no program 'curl'"},
 		{"sh: 1: jq: not found", "no program 'jq'"},
+		{"curl: (6) Could not resolve host: pypi.org", "--allow HOST"},
+		{"URLError: <urlopen error [Errno -3] Temporary failure in name resolution>",
+	         "--allow pip"},
+		{"npm error request to https://a/ failed, reason: getaddrinfo EAI_AGAIN a",
+	         "cloche network allow SANDBOX HOST"},
 	};
 	char hint[MISSING_HINT_SIZE];
 

@@ -123,9 +123,29 @@ static bool of_shell(const char *line, char hint[MISSING_HINT_SIZE])
 	return false;
 }
 
+/* What a policy denies says so itself (wall/conn.c); where there is none, nothing answers. */
+static bool of_network(const char *line, char hint[MISSING_HINT_SIZE])
+{
+	static const char *const words[] = {
+		"Could not resolve host", "Temporary failure in name resolution",
+		"getaddrinfo EAI_AGAIN", "Temporary failure resolving", "Network is unreachable"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		if (!strstr(line, words[i]))
+			continue;
+		(void)snprintf(hint, MISSING_HINT_SIZE,
+		               "a sandbox has no network unless it is given one: create it with "
+		               "--allow HOST (--allow pip, npm or apt for packages), or run "
+		               "'cloche network allow SANDBOX HOST'");
+		return true;
+	}
+	return false;
+}
+
 bool missing_hint(const char *line, char hint[MISSING_HINT_SIZE])
 {
-	return of_python(line, hint) || of_node(line, hint) || of_shell(line, hint);
+	return of_python(line, hint) || of_node(line, hint) || of_shell(line, hint) ||
+	       of_network(line, hint);
 }
 
 bool missing_hint_in(const char *text, size_t len, char hint[MISSING_HINT_SIZE])

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What to do about a module or a program that a sandbox lacks, told by the line with which Python,
- * Node or a shell complains. The line is the sandbox's own word: nothing of it gets into the hint
- * but a name of plain letters.
+ * What to do about a module, a program or a network that a sandbox lacks, told by the line with
+ * which Python, Node, a shell or a client complains. The line is the sandbox's own word: nothing of
+ * it gets into the hint but a name of plain letters.
  */
 #include <stdbool.h>
 #include <stddef.h>
