@@ -187,6 +187,7 @@ def test_what_code_prints_drives_no_terminal(eval_):
         ('[case.a]\ncode = "1"\nrepeat = 0\n', "case.a.repeat: must be from 1"),
         ('[case.a]\ncode = "1"\nthreshold = 1.5\n', "case.a.threshold: must be from 0 to 1"),
         ('[case.a]\ncode = "1"\nexpects = "x"\n', "case.a.expects: is not a known field"),
+        ('[[case]]\nname = "a"\ncode = "1"\n', "write [SECTION.NAME], such as [case.first]"),
         ('[case.a]\ncode = "1"\nmax_cost = "lots"\n', "case.a.max_cost: must be an amount"),
         ('[case.a]\ncode = "1"\ncode = "2"\n', "evals.toml:4: code: is given twice"),
         ('[case.a]\ncode = yes\n', "evals.toml:3: code: 'yes' is no number"),

@@ -306,6 +306,9 @@ static int read_section(struct parser *p, toml_fn fn, void *arg)
 		int r;
 
 		p->at++;
+		if (peek(p) == '[')
+			return fail(p, "[[…]] is not known here: write [SECTION.NAME], such as "
+			               "[case.first]");
 		skip_blanks(p);
 		r = read_word(p, word);
 		if (r < 0)
