@@ -46,7 +46,7 @@ export interface SnapshotOptions {
   keepLast?: number;
 }
 
-/** `name` gets a number behind it. */
+/** With several forks `name` gets -1, -2 … behind it. */
 export interface ForkOptions
   extends Pick<SandboxOptions, "name" | "tags" | "env" | "network" | "lifetimeMs" | "idleTimeoutMs" | "onTimeout" | "persistent"> {
   memory?: boolean;

@@ -87,7 +87,7 @@ export const page: Page = {
         tile("Running", count(states["running"] ?? 0), others.length ? el("span", { class: "chips" }, others.map(([name, n]) => stateBadge(name, `${count(n)} ${name}`))) : "sandboxes"),
         tile("CPU", usedCpu.toFixed(2), host && [bar(usedCpu / host["cpus"], "share of the host's CPUs"), `of ${host["cpus"]} CPUs`]),
         tile("Memory", bytes(usedMemory), host && [bar(usedMemory / (host["memory_mib"] * MIB), "share of the host's memory"), `of ${bytes(host["memory_mib"] * MIB)}`]),
-        pool && tile("Pool", `${pool["ready"]} of ${pool["target"]}`, asked ? `served ${percent(pool["hits"] / asked)} of creates` : "spares ready"),
+        pool && tile("Pool", `${pool["ready"]} of ${pool["target"]}`, asked ? `${percent(pool["hits"] / asked)} of new sandboxes came from it` : "spares ready"),
         tile("Cost of running sandboxes", money(cost, figures["currency"]), health["uptime_ms"] ? ["daemon started ", relativeTime(startedUs(health))] : undefined),
       );
     }

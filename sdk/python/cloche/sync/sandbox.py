@@ -377,7 +377,7 @@ class Sandbox(Runs, Reach):
     def fork(self, count: int = 1, *, memory: bool = True, **fields: Any) -> List["Sandbox"]:
         """New sandboxes that go on from what this one is now; with memory=False from its files alone.
 
-        `fields` are on_connection (see snapshot()), name (a number is put behind it), tags, env, network, timeout, idle_timeout,
+        `fields` are on_connection (see snapshot()), name (several forks get -1, -2 … behind it), tags, env, network, timeout, idle_timeout,
         on_timeout, persistent. When some could not be made ForkError has those that were, as `sandboxes`, and why not, as `failed`.
         """
         for field in ("timeout", "idle_timeout"):
