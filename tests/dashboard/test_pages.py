@@ -6,6 +6,7 @@ import io
 import re
 import uuid
 
+import pytest
 from dashboard.conftest import PATIENCE_MS
 from harness.daemon import end
 from playwright.sync_api import expect
@@ -119,6 +120,29 @@ def test_a_key_is_made_shown_once_and_revoked(tab, dashboard):
             # Its login has ended with it.
             limited.goto("/sandboxes")
             limited.wait_for_selector("#key")
+
+
+@pytest.mark.parametrize("kind", ["with a clipboard", "over plain http"])
+def test_the_secret_of_a_key_is_copied_by_a_button(dashboard, client, daemon, kind):
+    context = dashboard.context()
+    try:
+        if kind == "with a clipboard":
+            context.grant_permissions(["clipboard-write"], origin=daemon.url)
+        else:
+            context.add_init_script("Object.defineProperty(Navigator.prototype, 'clipboard', { value: undefined })")
+        with dashboard.page(context, "/keys") as page:
+            page.click("text=New key")
+            page.fill("dialog [name=name]", f"key-{uuid.uuid4().hex[:8]}")
+            page.click("dialog button[type=submit]")
+            secret = page.locator("[data-what=secret]").input_value()
+            page.click("[data-act=copy]")
+            page.wait_for_selector("dialog:has-text('Copied.')")
+            page.click("text=Done")
+            page.goto("/sandboxes")
+            page.locator("[data-filter]").press("Control+v")
+            assert page.input_value("[data-filter]") == secret
+    finally:
+        context.close()
 
 
 def test_of_very_many_the_first_are_drawn_and_more_on_demand(tab):

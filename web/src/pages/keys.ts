@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** Keys and quotas of a project; admins of `default` choose which. */
 import type { Json, Page } from "../page.js";
-import { bar, bytes, card, confirm, dialog, el, empty, failure, field, loading, money, pageHead, relativeTime, replace, table, tell, toast } from "../ui/index.js";
+import { bar, bytes, card, confirm, copyable, dialog, el, empty, failure, field, loading, money, pageHead, relativeTime, replace, table, tell, toast } from "../ui/index.js";
 
 const MIB = 1024 * 1024;
 const LIMITS: readonly [string, string, (value: number) => string][] = [
@@ -75,7 +75,7 @@ export const page: Page = {
         ],
         run: async (form) => {
           const made = await ctx.cloche.createKey(String(form.get("name")), { scope: form.get("scope") as "read", ...options() });
-          tell("The key", [el("p", {}, "It is shown only this once."), el("input", { readonly: true, value: made["secret"], class: "mono", data: { what: "secret" }, "aria-label": "Secret", on: { focus: (e) => (e.target as HTMLInputElement).select() } })]);
+          tell(`The key ${made["name"]}`, [el("p", {}, "Copy it now: it is shown only this once."), copyable("Secret", made["secret"], "secret")]);
           await show();
         },
       });

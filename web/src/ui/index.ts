@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** All pieces, for pages. */
 export * from "./chart.js";
+export * from "./copy.js";
 export * from "./dialog.js";
 export * from "./el.js";
 export * from "./format.js";

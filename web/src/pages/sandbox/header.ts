@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** The top of the page: what the sandbox is, how it is, what it has cost, and what can be done with it. */
 import { ForkError } from "../../../../sdk/typescript/src/index.js";
-import { bytes, confirm, dialog, el, field, money, pageHead, relativeTime, replace, sandboxPath, shortId, span, stateBadge, toast, type Child } from "../../ui/index.js";
+import { bytes, confirm, copyText, dialog, el, field, money, pageHead, relativeTime, replace, sandboxPath, shortId, span, stateBadge, toast, type Child } from "../../ui/index.js";
 import type { Box } from "./box.js";
 import { action, visible } from "./panel.js";
 
@@ -53,7 +53,7 @@ function factsOf(box: Box): [string, Child][] {
   const { limits } = info;
   const left = info.expiresAt ? info.expiresAt.getTime() - Date.now() : undefined;
   const rows: [string, Child][] = [
-    ["Id", el("span", { class: "box-id" }, el("code", {}, info.id), action("Copy", () => navigator.clipboard.writeText(info.id).then(() => toast("The id is on the clipboard")), { class: "small", "aria-label": "Copy the id" }))],
+    ["Id", el("span", { class: "box-id" }, el("code", {}, info.id), action("Copy", () => copyText(info.id).then((isCopied) => isCopied ? toast("The id is on the clipboard") : toast("This browser does not let pages copy", "bad")), { class: "small", "aria-label": "Copy the id" }))],
     ["Template", el("span", {}, info.template, info.packages.length > 0 && el("span", { class: "dim" }, ` + ${info.packages.join(", ")}`))],
     ["Created", relativeTime(info.createdAt.getTime() * 1000)],
     ["Limits", `${limits.vcpus ?? "–"} vCPU · ${bytes((limits.memory_mib ?? 0) * 2 ** 20)} memory · ${bytes((limits.disk_mib ?? 0) * 2 ** 20)} disk`],

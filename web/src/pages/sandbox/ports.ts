@@ -4,7 +4,7 @@
  * when it is made: for an open port whose link is lost a new one is made, and the old one counts no more.
  */
 import type { Port } from "../../../../sdk/typescript/src/index.js";
-import { confirm, el, empty, failure, loading, relativeTime, replace, toast } from "../../ui/index.js";
+import { confirm, copyText, el, empty, failure, loading, relativeTime, replace, toast } from "../../ui/index.js";
 import type { Box } from "./box.js";
 import { action, type Panel } from "./panel.js";
 
@@ -53,7 +53,7 @@ function mountPorts(root: HTMLElement, box: Box, signal: AbortSignal): void {
   function linkOf(port: Port): HTMLElement {
     const url = links.get(port.port) ?? (port.public ? (port.host_url ?? port.url) : null);
     if (!url) return el("span", { class: "code-bar" }, el("span", { class: "dim" }, "its link was shown when it was opened"), box.mayWrite && action("New link", () => expose(port.port, port.public), { class: "small", title: "The old link no longer works" }));
-    return el("span", { class: "code-bar" }, el("a", { href: url, target: "_blank", rel: "noopener noreferrer", class: "port-link" }, url), action("Copy", () => navigator.clipboard.writeText(url).then(() => toast("The link is on the clipboard")), { class: "small" }));
+    return el("span", { class: "code-bar" }, el("a", { href: url, target: "_blank", rel: "noopener noreferrer", class: "port-link" }, url), action("Copy", () => copyText(url).then((isCopied) => isCopied ? toast("The link is on the clipboard") : toast("This browser does not let pages copy", "bad")), { class: "small" }));
   }
 
   function rowOf(port: Port): HTMLElement {
