@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The documents of docs/: plain HTML pages made by tools/build-docs, each also as Markdown. They
- * have no script and load nothing but their style sheet. The licence notices are served here too,
- * as plain text.
+ * The documents of docs/: plain HTML pages made by tools/build-docs, each also as Markdown. Their
+ * one script searches them, with an index that it gets from here. The licence notices are served
+ * here too, as plain text.
  */
 #include "pages/pages.h"
 
 #include <string.h>
 
 static const struct page_rules rules = {
-	.policy = "default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'; "
-		  "form-action 'none'",
+	.policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
+		  "frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
 	.cache = "no-cache",
 };
 

@@ -63,6 +63,7 @@ export function shell(who: Who, onLogOut: () => void): Shell {
     "nav",
     { "aria-label": "Pages" },
     links.map((l) => l.node),
+    el("a", { href: "/docs/" }, icon("M5 4h9l5 5v11H5zM14 4v5h5M8 13h8M8 17h8"), el("span", {}, "Documents")),
   );
   keepInSight(menu, "[aria-current]");
   const inner = el(

@@ -108,7 +108,7 @@ function word(form: FormData, name: string): string | undefined {
 
 /** The text fields of a network policy are there when it is one that needs them. */
 function networkField(): Child[] {
-  const names = el("textarea", { name: "names", rows: 3, spellcheck: "false", class: "mono", placeholder: "api.example.com\n*.example.org\n203.0.113.0/24", "aria-label": "Names and ranges, one on each line" });
+  const names = el("textarea", { name: "names", rows: 3, spellcheck: "false", class: "mono", placeholder: "pip\napi.example.com\n203.0.113.0/24", "aria-label": "Names and ranges, one on each line" });
   const policy = el("textarea", { name: "rules", rows: 6, spellcheck: "false", class: "mono", placeholder: '{"rules": [{"match": {"domains": ["api.example.com"], "methods": ["GET"]}, "action": "allow"}]}', "aria-label": "Policy as JSON" });
   const choice = el(
     "select",
@@ -120,7 +120,7 @@ function networkField(): Child[] {
       ["rules", "a policy with rules, as JSON"],
     ].map(([value, label]) => el("option", { value }, label)),
   );
-  const hint = el("small", {}, "Private addresses stay closed unless a range names them. ", el("a", { href: "/docs/network", target: "_blank" }, "About policies"));
+  const hint = el("small", {}, "The names pip, npm and apt open what their packages come from. Private addresses stay closed unless a range names them. ", el("a", { href: "/docs/network", target: "_blank" }, "About policies"));
   function show(): void {
     names.hidden = choice.value !== "names";
     policy.hidden = choice.value !== "rules";
