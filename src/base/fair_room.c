@@ -32,18 +32,14 @@ static struct fair_room_part *find_or_add(struct fair_room *room, const char *ow
 	return part;
 }
 
-static void drop(struct fair_room *room, struct fair_room_part *part)
-{
-	HASH_DEL(room->parts, part);
-	free(part);
-}
-
 void fair_room_done(struct fair_room *room)
 {
 	struct fair_room_part *part, *next;
 
-	HASH_ITER (hh, room->parts, part, next)
-		drop(room, part);
+	HASH_ITER (hh, room->parts, part, next) {
+		HASH_DEL(room->parts, part);
+		free(part);
+	}
 	room->used = 0;
 }
 
@@ -77,6 +73,8 @@ void fair_room_give(struct fair_room *room, const char *owner, size_t n)
 		abort(); /* nobody gives back more than it took */
 	part->used -= n;
 	room->used -= n;
-	if (part->used == 0)
-		drop(room, part);
+	if (part->used == 0) {
+		HASH_DEL(room->parts, part);
+		free(part);
+	}
 }

@@ -50,8 +50,7 @@ int get_doctor(struct http_req *req, struct err *err)
 	const struct api *api = http_app_arg(req);
 	auto_json json_t *found = NULL;
 	struct reply reply;
-	json_t *check;
-	size_t i;
+	json_t *checks;
 	int r = check_is_default(req, err);
 
 	if (r < 0)
@@ -61,9 +60,9 @@ int get_doctor(struct http_req *req, struct err *err)
 	r = json_parse(api->doctor, strlen(api->doctor), &found, err);
 	if (r < 0)
 		return r;
-	if (fleet_is_ready(api->fleet))
-		json_array_foreach(json_object_get(found, "checks"), i, check)
-			look_again(api->fleet, check);
+	checks = json_object_get(found, "checks");
+	for (size_t i = 0; fleet_is_ready(api->fleet) && i < json_array_size(checks); i++)
+		look_again(api->fleet, json_array_get(checks, i));
 	json_put_value(reply_begin_bare(&reply), NULL, found);
 	return reply_send(&reply, req, 200, err);
 }
