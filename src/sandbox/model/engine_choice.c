@@ -139,8 +139,7 @@ static void say_why_not(const struct fleet *fleet, size_t row, char *ret, size_t
 {
 	static const char *const words[] = {
 		[SPEED_FULL] = "",
-		[SPEED_UNTRIED] = "KVM was not tried yet: that takes the guest kernel and a "
-				  "default template with an image",
+		[SPEED_UNTRIED] = "KVM was not tried yet, for want of a kernel or template",
 		[SPEED_SLOW] = "this host's KVM runs guests, and takes long to start them",
 		[SPEED_EMULATED] =
 			"this host has no KVM that runs guests, and emulated ones are slow",
