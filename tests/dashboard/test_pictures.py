@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How each page looks: pictures in BUILD/dashboard, in both themes, on a phone and on a wide screen, where nothing is wider than the screen."""
 
-from dashboard.conftest import DESK, SHOTS, take_pictures
+from dashboard.conftest import DESK, PHONE, SHOTS, WIDE, take_pictures
 
 PAGES = ["/templates", "/keys", "/events", "/host", "/usage", "/sandboxes", "/"]  # figures over time come meanwhile
 
@@ -14,6 +14,38 @@ def test_every_page_has_its_picture(tab, lively):
             page.wait_for_selector("main :is(.tile, table, .quotas, .empty)")
             page.locator("main .spinner").wait_for(state="detached")
             take_pictures(page, path.strip("/") or "overview")
+
+
+def test_the_whole_menu_is_in_sight_on_a_phone(tab):
+    with tab("/") as page:
+        page.set_viewport_size(PHONE)
+        boxes = [node.bounding_box() for node in page.locator(".side :is(a, button, .live)").all()]
+        assert len(boxes) > 10
+        for box in boxes:
+            assert box["x"] >= 0 and box["x"] + box["width"] <= PHONE["width"], box
+        cut = page.evaluate("[...document.querySelectorAll('.side nav a span')].filter((s) => s.scrollWidth > s.parentElement.clientWidth).length")
+        assert cut == 0, "a word of the menu is cut off"
+        page.set_viewport_size(DESK)
+
+
+def test_a_wide_screen_is_used(tab):
+    with tab("/") as page:
+        page.set_viewport_size(WIDE)
+        page.wait_for_selector(".columns .card")
+        right = page.evaluate("Math.max(...[...document.querySelectorAll('.card')].map((c) => c.getBoundingClientRect().right))")
+        page.set_viewport_size(DESK)
+        assert right > WIDE["width"] - 60
+
+
+def test_every_empty_place_says_what_it_is_and_what_to_do_first(tab):
+    with tab("/sandboxes") as page:
+        page.route("**/v1/sandboxes?*", lambda route: route.fulfill(json={"sandboxes": [], "next_cursor": None}))
+        page.route("**/v1/builds", lambda route: route.fulfill(json={"builds": []}))
+        page.route("**/v1/usage?*", lambda route: route.fulfill(json={"rows": [], "currency": "EUR", "total": {"cost": "0.00", "cpu_ns": 0, "memory_mib_ms": 0, "creates": 0}}))
+        for path in ("/templates", "/usage", "/sandboxes", "/nowhere"):
+            page.evaluate("([path]) => { history.pushState(null, '', path); dispatchEvent(new PopStateEvent('popstate')); }", [path])
+            page.wait_for_selector("main .empty strong + p + p.first")
+            take_pictures(page, f"empty-{path.strip('/')}")
 
 
 def test_the_form_for_a_new_sandbox_has_its_picture(tab):

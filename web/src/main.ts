@@ -12,6 +12,7 @@ import { find } from "./routes.js";
 import { type Shell, shell } from "./shell.js";
 import { startShortcuts } from "./shortcuts.js";
 import { el } from "./ui/el.js";
+import { pageHead } from "./ui/head.js";
 import { empty, failure, loading } from "./ui/states.js";
 import { startTheme } from "./ui/theme.js";
 import { toastError } from "./ui/toast.js";
@@ -32,7 +33,7 @@ async function show(): Promise<void> {
   leave();
   const found = find(location.pathname);
   if (!found) {
-    frame.main.replaceChildren(empty("There is no such page", el("a", { href: "/" }, "To the overview")));
+    frame.main.replaceChildren(pageHead("Not found"), empty("There is no such page", "The address may be wrong, or the page was moved.", ["Go to the ", el("a", { href: "/" }, "overview"), "."]));
     document.title = "cloche";
     return;
   }

@@ -4,7 +4,6 @@ import { type LiveState } from "./live.js";
 import type { Who } from "./page.js";
 import { type Route, routes } from "./routes.js";
 import { el, replace, svg } from "./ui/el.js";
-import { keepInSight } from "./ui/strip.js";
 import { type Theme, setTheme, theme } from "./ui/theme.js";
 
 export interface Shell {
@@ -65,7 +64,6 @@ export function shell(who: Who, onLogOut: () => void): Shell {
     links.map((l) => l.node),
     el("a", { href: "/docs/" }, icon("M5 4h9l5 5v11H5zM14 4v5h5M8 13h8M8 17h8"), el("span", {}, "Documents")),
   );
-  keepInSight(menu, "[aria-current]");
   const inner = el(
     "div",
     { class: "side-in" },
@@ -87,10 +85,8 @@ export function shell(who: Who, onLogOut: () => void): Shell {
     mark(route) {
       for (const link of links) {
         const isHere = link.route === route || (link.route.path !== "/" && route.path.startsWith(`${link.route.path}/`));
-        if (isHere) {
-          link.node.setAttribute("aria-current", "page");
-          link.node.scrollIntoView({ block: "nearest", inline: "nearest" });
-        } else link.node.removeAttribute("aria-current");
+        if (isHere) link.node.setAttribute("aria-current", "page");
+        else link.node.removeAttribute("aria-current");
       }
     },
     state(next) {

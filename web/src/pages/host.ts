@@ -59,7 +59,7 @@ export const page: Page = {
             doctor && tile("Jails", doctor["jail"] ? "can run" : "cannot run", `checked at ${moment(doctor["checked_us"])}`),
           ),
           el("div", { class: "columns" }, ((health["engines"] ?? []) as Json[]).map(engine)),
-          doctor ? el("section", { class: "card flush" }, checks.node) : empty("Only admins of the project default can see the host's checks"),
+          doctor ? el("section", { class: "card flush" }, checks.node) : empty("Only admins of the project default can see the host's checks", "They tell what the machine can do and what is missing.", "Ask an admin, or log in with a key of theirs."),
           el("p", { class: "dim" }, el("a", { href: "/licences" }, "Licences of what this program is made of")),
         );
       } catch (error) {

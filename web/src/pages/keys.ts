@@ -39,7 +39,7 @@ export const page: Page = {
       const show = async (): Promise<void> => {
         try {
           const quota = await ctx.cloche.quota();
-          replace(place, el("div", { class: "stack" }, card("Quota of the project", quotaList(quota)), empty("Only admins can manage keys", "The key that you logged in with can neither see nor make keys.")));
+          replace(place, el("div", { class: "stack" }, card("Quota of the project", quotaList(quota)), empty("Only admins can manage keys", "The key that you logged in with can neither see nor make keys.", "Ask an admin of the project for one.")));
         } catch (error) {
           if (!ctx.signal.aborted) replace(place, failure(error, () => void show()));
         }

@@ -119,7 +119,7 @@ export const page: Page = {
       const head = (await ctx.cloche.call(request("GET", ["events", "head"], { signal: ctx.signal })))["head"]["seq"] as number;
       for await (const entry of ctx.cloche.events({ after: Math.max(0, head - RECENT_MAX), all: ctx.who.isHostAdmin, signal: ctx.signal })) addEntry(entry as Entry);
     }
-    replace(recent, el("li", {}, empty("Nothing has happened yet")));
+    replace(recent, el("li", {}, empty("Nothing has happened yet", "The latest of all events are shown here.", ["Make a sandbox: ", el("a", { href: "/sandboxes" }, "Sandboxes")])));
     ctx.live.keep(() => askRecent().catch(() => undefined), () => false, ctx.signal); // those to come are told
 
     replace(root, loading());

@@ -73,8 +73,8 @@ export const page: Page = {
       const some = all.filter((s) => matches(s, filter.value.trim(), state.value));
       rows.show(some);
       told.textContent = all.length === some.length ? `${all.length}` : `${some.length} of ${all.length}`;
-      if (!all.length) replace(place, empty("No sandboxes yet", "Make one here, or with ", el("code", {}, "cloche create"), " and the SDKs. Those that have ended are shown for a while."));
-      else if (!some.length) replace(place, empty("Nothing matches", "Press Esc and / to change the filter."));
+      if (!all.length) replace(place, empty("No sandboxes yet", "A sandbox is a computer of its own for code that you do not trust. Those that have ended are shown for a while.", ["Press New sandbox, or run ", el("code", {}, "cloche create"), "."]));
+      else if (!some.length) replace(place, empty("Nothing matches", "No sandbox has all of these words and this state.", ["Change the filter: press Esc, then ", el("kbd", {}, "/"), "."]));
       else if (!rows.node.isConnected) replace(place, el("section", { class: "card flush" }, rows.node));
     }
 

@@ -130,7 +130,7 @@ export const page: Page = {
         sets.show(all.filter(isPackageSet));
         setCard.hidden = !all.some(isPackageSet);
         if (!templates.node.isConnected) replace(place, el("div", { class: "stack" }, buildCard, el("section", { class: "card flush" }, templates.node), setCard));
-        replace(builds, made.length ? made.slice(0, 10).map(buildRow) : empty("No builds yet", "A template is built once from this host's own package archives; sandboxes then start from it in milliseconds."));
+        replace(builds, made.length ? made.slice(0, 10).map(buildRow) : empty("No builds yet", "A build makes a template once, from this host's own package archives; sandboxes then start from it in milliseconds.", ["Press Build a template, or run ", el("code", {}, "cloche template build python"), "."]));
         isAnyGoing = made.some(isGoing);
       } catch (error) {
         if (!ctx.signal.aborted) replace(place, failure(error, again));

@@ -104,7 +104,7 @@ export const page: Page = {
             tile("Memory GiB hours", amount(total["memory_mib_ms"] / 1024 / HOUR_MS)),
             tile("Sandboxes made", count(total["creates"])),
           ),
-          rows.length ? [card(`${word} by day`, drawChart(eachDay(days), series, of)), el("section", { class: "card flush gap" }, projects.node)] : empty("Nothing was used on these days"),
+          rows.length ? [card(`${word} by day`, drawChart(eachDay(days), series, of)), el("section", { class: "card flush gap" }, projects.node)] : empty("Nothing was used on these days", "What sandboxes use and cost is shown here, by project and day.", "Choose other days, or run something."),
         );
       } catch (error) {
         if (!ctx.signal.aborted) replace(place, failure(error, () => void show()));

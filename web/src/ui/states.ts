@@ -7,8 +7,9 @@ export function loading(what = "Loading"): HTMLElement {
   return el("div", { class: "state", role: "status", "aria-busy": "true" }, el("span", { class: "spinner", "aria-hidden": "true" }), `${what}…`);
 }
 
-export function empty(title: string, ...more: Child[]): HTMLElement {
-  return el("div", { class: "state empty" }, el("strong", {}, title), el("div", {}, ...more));
+/** The same shape everywhere: that there is nothing, what would be here, and what to do first. */
+export function empty(title: string, what: Child, first: Child): HTMLElement {
+  return el("div", { class: "state empty" }, el("strong", {}, title), el("p", {}, what), el("p", { class: "first" }, first));
 }
 
 export function failure(error: unknown, again?: () => void): HTMLElement {

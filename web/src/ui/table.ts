@@ -51,6 +51,7 @@ export function table<Row>(options: TableOptions<Row>): Table<Row> {
     replace(
       head,
       columns.map((c) => {
+        if (!c.name) return el("td"); // a heading that says nothing is none
         const state = sort?.column === c.name ? (sort.isDown ? "descending" : "ascending") : undefined;
         const label = c.by ? el("button", { class: "sort", on: { click: () => turn(c) } }, c.name) : c.name;
         return el("th", { scope: "col", class: classOf(c), "aria-sort": state }, label);

@@ -125,7 +125,7 @@ function mountEvents(root: HTMLElement, box: Box, signal: AbortSignal): void {
 
   function draw(): void {
     const entries = box.entries.filter((e) => shown.has(e.type.split(".")[0]!)).slice(-SHOWN_MAX).reverse();
-    if (!entries.length) return replace(place, empty("No events", "Old entries are removed from the log."));
+    if (!entries.length) return replace(place, empty("No events", "What happens to this sandbox is listed here; old entries are removed from the log.", "Run something in it, and come back."));
     const kept = new Map([...list.children].map((node) => [(node as HTMLElement).dataset["seq"], node]));
     list.replaceChildren(...rowsOf(entries).map((row) => kept.get(`${row.entry.seq}.${row.times}`) ?? itemOf(row)));
     if (place.firstChild !== list) replace(place, list);

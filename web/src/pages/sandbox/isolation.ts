@@ -56,7 +56,7 @@ function list(names: readonly string[], look: string, words: (name: string) => s
 function mountIsolation(root: HTMLElement, box: Box, signal: AbortSignal): void {
   function draw(): void {
     const { isolation, limits } = box.info;
-    if (!isolation) return replace(root, empty("Not known yet", "This is known once it runs."));
+    if (!isolation) return replace(root, empty("Not known yet", "The walls around the sandbox are listed here once it runs.", "Wait until it runs, or resume it."));
     const isLimit = (name: string): boolean => name.endsWith("_limit");
     replace(
       root,

@@ -133,8 +133,9 @@ function mountNetwork(root: HTMLElement, box: Box, signal: AbortSignal): void {
     const groups = groupsOf(box.entries);
     const title = el("header", {}, el("h2", {}, "Decisions"), el("span", { class: "dim" }, groups.length ? groups.length === 1 ? "1 kind" : `${count(groups.length)} kinds` : ""));
     if (!groups.length) {
-      const why = box.info.raw["network"] === "deny-all" ? "With deny-all there is no route, so nothing is decided. Allow a host, and whatever else is tried is shown here." : "What it connects to, and what is denied, is shown here.";
-      replace(decisions, title, empty("No decisions yet", why));
+      const isClosed = box.info.raw["network"] === "deny-all";
+      const first = isClosed ? "With deny-all there is no route, so nothing is decided. Allow a host first." : "Let it connect to something.";
+      replace(decisions, title, empty("No decisions yet", "What it connects to, and what is denied, is shown here.", first));
       return;
     }
     const head = el("tr", {}, ["Verdict", "Host", "Why", "Times", "Bytes", "Last", ""].map((n) => el("th", { scope: "col", class: ["Times", "Bytes", "Last"].includes(n) ? "figure" : undefined }, n)));

@@ -42,7 +42,7 @@ function mountList(root: HTMLElement, box: Box, signal: AbortSignal): void {
   function draw(): void {
     if (!execs.length) {
       replace(list);
-      replace(view, empty("No commands yet", "Those that the SDK, the CLI or an agent runs appear here, with their output."));
+      replace(view, empty("No commands yet", "Those that the SDK, the CLI or an agent runs appear here, with their output.", ["Run one: ", el("code", {}, `cloche exec ${box.id} uname -a`)]));
       return;
     }
     const sorted = [...execs].sort((a, b) => b.info.raw["created_us"] - a.info.raw["created_us"]);

@@ -85,19 +85,19 @@ function mountPorts(root: HTMLElement, box: Box, signal: AbortSignal): void {
     replace(
       open,
       el("header", {}, el("h2", {}, "Open ports")),
-      ports?.length ? el("div", { class: "table-wrap" }, el("table", { "aria-label": "Open ports" }, el("thead", {}, head), el("tbody", {}, ports.map(rowOf)))) : empty("No port is open", "Open one to see a server of the sandbox in your browser."),
+      ports?.length ? el("div", { class: "table-wrap" }, el("table", { "aria-label": "Open ports" }, el("thead", {}, head), el("tbody", {}, ports.map(rowOf)))) : empty("No port is open", "An open port has a link, which shows a server of the sandbox in your browser.", "Type its number below and open it."),
       box.mayWrite && form,
     );
   }
 
   async function look(): Promise<void> {
     const title = el("header", {}, el("h2", {}, "Listening inside"), box.isRunning && action("Look again", look, { class: "small" }));
-    if (!box.isRunning) return replace(inside, title, empty("It is not running"));
+    if (!box.isRunning) return replace(inside, title, empty("It is not running", "Ports on which something listens inside are listed here.", "Resume it to see them."));
     const found = await listening(box);
     if (signal.aborted) return;
     const isOpen = (port: number): boolean => ports?.some((p) => p.port === port) ?? false;
     const row = (port: number): HTMLElement => el("li", {}, el("code", {}, `:${port}`), isOpen(port) ? el("span", { class: "badge good" }, "open") : box.mayWrite && action("Open", () => expose(port, false).then(look), { class: "small", "aria-label": `Open port ${port}` }));
-    replace(inside, title, found.length ? el("ul", { class: "port-list" }, found.map(row)) : empty("Nothing listens", "Start a server in it, then look again."));
+    replace(inside, title, found.length ? el("ul", { class: "port-list" }, found.map(row)) : empty("Nothing listens", "Ports on which something listens inside are listed here.", "Start a server in it, then look again."));
   }
 
   replace(open, loading());

@@ -103,13 +103,13 @@ function mountTree(root: HTMLElement, box: Box, signal: AbortSignal): void {
 
   function drawTree(nodes: Json[]): void {
     const buttons = box.mayWrite && ["running", "paused"].includes(box.info.state) && [action("Fork", () => forkDialog(box)), action("Take a snapshot", () => snapshotDialog(box), { class: "primary" })];
-    const body = nodes.length ? drawing(nodes, box) : empty("It stands alone", "Forks of it, and sandboxes started from its snapshots, are drawn here.");
+    const body = nodes.length ? drawing(nodes, box) : empty("It stands alone", "Forks of it, and sandboxes started from its snapshots, are drawn here.", "Press Fork above to make one.");
     replace(tree, el("header", {}, el("h2", {}, "Tree"), buttons), body, nodes.length > NODES_MAX && el("p", { class: "dim" }, `The first ${NODES_MAX} of ${nodes.length} are drawn.`));
   }
 
   function drawList(snapshots: Json[]): void {
     const head = el("tr", {}, ["Snapshot", "Holds", "Size", "Taken", ""].map((n) => el("th", { scope: "col", class: n === "Size" || n === "Taken" ? "figure" : undefined }, n)));
-    const body = snapshots.length ? el("div", { class: "table-wrap" }, el("table", { "aria-label": "Snapshots" }, el("thead", {}, head), el("tbody", {}, snapshots.map(rowOf)))) : empty("No snapshots", "A snapshot saves the sandbox at one moment. Go back to it, or start others from it.");
+    const body = snapshots.length ? el("div", { class: "table-wrap" }, el("table", { "aria-label": "Snapshots" }, el("thead", {}, head), el("tbody", {}, snapshots.map(rowOf)))) : empty("No snapshots", "A snapshot saves the sandbox at one moment: go back to it, or start others from it.", "Press Snapshot above to take one.");
     replace(list, el("header", {}, el("h2", {}, "Snapshots of this sandbox")), body);
   }
 
