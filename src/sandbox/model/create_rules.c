@@ -115,10 +115,9 @@ static int check_limit(const struct limit *l, uint64_t value, uint64_t max, stru
 	if (l->kind == LIMIT_CPUS)
 		return err_field(err, field, "must be from %g to %g",
 		                 (double)l->least / (double)l->unit, (double)max / (double)l->unit);
-	return err_field(err, field,
-	                 "must be from %" PRIu64 " to %" PRIu64 "%s, and %" PRIu64 " is asked for",
+	return err_field(err, field, "must be from %" PRIu64 " to %" PRIu64 "%s",
 	                 (l->least + l->unit - 1) / l->unit, max / l->unit,
-	                 l->unit == MIB ? " MiB" : "", value / l->unit);
+	                 l->unit == MIB ? " MiB" : "");
 }
 
 int rules_limits(const struct fleet *fleet, const struct guest_limits *asked,
