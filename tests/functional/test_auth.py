@@ -164,7 +164,7 @@ def test_a_revoked_key_opens_nothing_at_once(daemon, client):
 
 def test_T05_health_tells_a_tenant_nothing_of_others(daemon, project_keys):
     (_, theirs), (_, operators) = (call(daemon, "GET", "/v1/health", key=project_keys[k]) for k in ("other", "read"))
-    assert set(theirs) == {"status", "ready", "version", "uptime_ms", "engines"}
+    assert set(theirs) == {"status", "ready", "version", "uptime_ms", "engines", "default_engine"}
     assert {"sandboxes", "pool", "host", "disk", "problems"} <= set(operators)
 
 

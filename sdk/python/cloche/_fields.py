@@ -55,6 +55,8 @@ class SandboxFields(TypedDict, total=False):
     """What it may reach: "deny-all" (the default), "allow-all", or a policy such as {"allow": ["api.example.com"]}."""
     ports: Optional[Sequence[int]]
     """Opened to the outside: port_url() says where."""
+    get_or_create: Optional[bool]
+    """The one of that name is taken if there is one: `Sandbox.get_or_create()` says it shorter."""
     idempotency_key: Optional[str]
     """Calls with one key make one sandbox, and are sent again when the connection breaks."""
     idle_timeout_seconds: Optional[float]
