@@ -158,6 +158,29 @@ TEST_FORKED(a_guest_that_is_killed_while_its_last_life_is_cleared_away_waits_for
 	jail_rig_tear_down();
 }
 
+/* A sandbox that was paused to disk keeps no layer: its snapshot has all of it. */
+TEST_FORKED(a_guest_without_a_kept_layer_waits_too_until_its_last_life_is_cleared_away, 60)
+{
+	struct guest_spec spec;
+	struct guest *g;
+
+	jail_rig_set_up(false);
+	spec = jail_rig_spec(1);
+	guest_remove_found(jail_rig.host, spec.id);
+	n_awaited = 1;
+	CHECK_INT(jail_engine.start(jail_rig.host, &spec, on_started, jail_rig_on_ended, NULL, &g,
+	                            &jail_rig.err),
+	          0);
+	CHECK_INT(g->state, GUEST_WAITING);
+	CHECK_INT(loop_run(jail_rig.loop), 0);
+	CHECK_INT(told[0].started, 1);
+	n_awaited = 1;
+	jail_engine.kill(g, on_gone, NULL);
+	CHECK_INT(loop_run(jail_rig.loop), 0);
+	CHECK(!storage_has(&jail_rig.host->storage, spec.id));
+	jail_rig_tear_down();
+}
+
 TEST_FORKED(a_word_to_discard_that_comes_during_a_removal_takes_the_kept_layer, 60)
 {
 	struct guest_spec spec;

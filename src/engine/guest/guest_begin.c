@@ -213,7 +213,7 @@ int guest_start(struct guest_host *host, const struct guest_spec *spec, guest_st
 	list_for_each (&host->guests, struct guest, other, link)
 		if (strcmp(other->spec.id, spec->id) == 0)
 			last = other;
-	if (last && (last != guest_find_removing(host, spec->id) || !spec->is_resumed))
+	if (last && last != guest_find_removing(host, spec->id))
 		return err_set(err, ERR_CONFLICT, EEXIST, "'%s' exists", spec->id);
 	g = guest_new(host, spec, last ? GUEST_WAITING : GUEST_STARTING);
 	if (last) { /* what its last life left is still being removed */
