@@ -139,6 +139,8 @@ struct guest_usage {
 	uint64_t pids, oom_kills;
 	uint64_t pids_refused; /* processes that the limit did not let begin */
 	uint64_t files_bytes;  /* all its files, with those from its snapshot */
+	uint64_t left_bytes;   /* of its disk, as its own kernel says; if is_left_told */
+	bool is_left_told;
 };
 
 /* A shortage of memory in the cgroup of the guest's first process, which is outside the guest's own

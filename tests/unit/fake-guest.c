@@ -666,6 +666,8 @@ static void broker_on_io(struct loop *loop, uint32_t events, void *arg)
 		r.usage.oom_kills = b->oom_kills;
 		r.usage.pids_refused = b->pids_refused;
 		r.usage.disk_bytes = b->disk_bytes;
+		r.usage.left_bytes = b->left_bytes;
+		r.usage.is_left_told = b->left_bytes > 0;
 		r.usage.memory_bytes = b->memory_bytes;
 		break;
 	case MSG_FORK:

@@ -65,6 +65,7 @@ struct fake_broker {
 	bool refuses_connect, refuses_fork, ignores_fork, holds_deletes, refuses_freeze,
 		ignores_freeze, is_frozen;
 	uint64_t oom_kills, memory_bytes, pids_refused, disk_bytes; /* as MSG_USAGE tells them */
+	uint64_t left_bytes;                                        /* likewise; 0: not told */
 	struct guest_limits limits; /* of the last MSG_LIMITS or MSG_CREATE */
 	struct list agents;
 	unsigned creates, deletes, stops, connects, freezes, forks;

@@ -644,6 +644,12 @@ TEST(a_failed_exec_has_the_limit_that_it_met_as_its_cause_with_the_figures)
 	check_cause(s, EXIT_CODE, 1,
 	            "\"cause\":\"disk_full\",\"detail\":{\"limit_bytes\":"
 	            "67108864,\"used_bytes\":67108864}");
+	rig.broker.left_bytes =
+		8 << 20; /* a vm whose host has not got the removed files' room yet */
+	check_cause(s, EXIT_CODE, 1, "\"cause\":\"exited\"");
+	rig.broker.left_bytes = 1;
+	check_cause(s, EXIT_CODE, 1, "\"cause\":\"disk_full\"");
+	rig.broker.left_bytes = 0;
 	rig.broker.disk_bytes = 1 << 20;
 	rig.broker.oom_kills = 2;
 	check_cause(s, EXIT_SIGNAL, 9, "\"cause\":\"oom\",\"detail\":{\"limit_bytes\":67108864,");

@@ -97,7 +97,8 @@ struct measuring {
 };
 
 /* A guest's figures may be lies, so only those are used that harm nobody but itself. Its filesystem
- * is full before its disk is, so the filesystem's free space counts. */
+ * is full before its disk is, so the filesystem's free space counts. The host's figure stays high
+ * for some seconds after a file was removed, so it cannot tell whether the disk is full now. */
 static void add_own(struct measuring *m, const struct port_usage *own)
 {
 	const uint64_t left = own->disk_total_bytes - MIN(own->disk_bytes, own->disk_total_bytes);
@@ -106,6 +107,8 @@ static void add_own(struct measuring *m, const struct port_usage *own)
 	m->usage.pids_refused = own->pids_refused;
 	m->usage.pids = own->pids;
 	m->usage.memory_peak_bytes = MIN(m->usage.memory_peak_bytes, own->memory_peak_bytes);
+	m->usage.is_left_told = own->disk_total_bytes > 0;
+	m->usage.left_bytes = left;
 	if (own->disk_total_bytes > 0 && left < m->disk_bytes) {
 		m->usage.disk_bytes = MAX(m->usage.disk_bytes, m->disk_bytes - left);
 		m->usage.files_bytes = m->usage.disk_bytes;

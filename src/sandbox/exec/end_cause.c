@@ -60,6 +60,8 @@ static bool is_disk_full(const struct sandbox *s, const struct guest_usage *u)
 {
 	uint64_t slack = MIN(DISK_SLACK_BYTES, s->limits.disk_bytes / 16);
 
+	if (u->is_left_told)
+		return u->left_bytes <= slack;
 	return u->disk_bytes > 0 && u->disk_bytes + s->base_bytes + slack >= s->limits.disk_bytes;
 }
 
