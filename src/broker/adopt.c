@@ -20,7 +20,7 @@ static int adopt_entry(const char *name, adopt_fn fn, void *arg, struct err *ret
 	int r;
 
 	if (!id_is_valid(name, "sb")) {
-		log_warn("broker.stranger", "name='%s'", name);
+		log_warn("broker.unknown_entry", "name='%s'", name);
 		return 0;
 	}
 	r = fn(name, &err, arg);

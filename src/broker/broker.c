@@ -66,7 +66,7 @@ static void on_gateway_gone(void *arg)
 	struct broker *b = arg;
 
 	b->is_gone = true;
-	log_debug("broker.alone", "in_flight=%zu", b->in_flight);
+	log_debug("broker.gateway_gone", "in_flight=%zu", b->in_flight);
 	if (!has_work(b))
 		over(b->config.loop, b);
 	else

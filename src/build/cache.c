@@ -80,7 +80,7 @@ static void forget(struct builds *bs, struct cached *c)
 	struct err err;
 
 	if (store_build_cache_remove(bs->rows, c->key, &err) < 0) {
-		log_warn("build.cache", "why='%s'", err.message);
+		log_warn("build.cache_not_removed", "why='%s'", err.message);
 		return;
 	}
 	if (!is_shared(bs, c))
@@ -101,7 +101,7 @@ static void save(struct builds *bs, const struct cached *c)
 
 	digest_to_hex(&c->image, image);
 	if (store_build_cache_put(bs->rows, &row, &err) < 0)
-		log_warn("build.cache", "why='%s'", err.message);
+		log_warn("build.cache_not_saved", "why='%s'", err.message);
 }
 
 static void trim(struct builds *bs, const struct cached *newest)

@@ -236,7 +236,7 @@ void set_trim(struct builds *bs, const struct template *newest)
 		if (!t)
 			return;
 		if (template_remove(t, &err) < 0) {
-			log_warn("build.set", "why='%s'", err.message);
+			log_warn("build.set_not_removed", "why='%s'", err.message);
 			return;
 		}
 	}

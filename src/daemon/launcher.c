@@ -513,7 +513,7 @@ static void on_rest_end(struct loop *loop, void *arg)
 		r = start_child(l, c->role, &fds, &err);
 	if (r == 0 && fd_send(l->children[ROLE_GATEWAY].control_fd, &lost, sizeof(lost),
 	                      &fds.link[c->role][1], 1) < 0)
-		log_warn("daemon.child_untold", "name=%s", roles[c->role].name);
+		log_warn("daemon.child_not_informed", "name=%s", roles[c->role].name);
 	close_all(&fds);
 	if (r < 0) {
 		log_error("daemon.start_failed", "name=%s error='%s'", roles[c->role].name,

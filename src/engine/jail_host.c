@@ -150,7 +150,7 @@ static void end_guest(const char *id, void *arg)
 	struct guest_host *host = arg;
 	struct err ignored;
 
-	log_warn("jail.ended_broken", "id=%s", id);
+	log_warn("jail.half_restored", "id=%s", id);
 	(void)!cgroup_freeze(&host->cgroups, id, false, &ignored);
 	cgroup_kill(&host->cgroups, id);
 }

@@ -250,7 +250,8 @@ static int write_batch(struct event_log *log, int (*also)(void *arg, struct err 
 	int r = store_events_add(log->rows, rows, n, &chain, also, arg, &err);
 
 	if (r < 0) {
-		log_error("events.unsaved", "waiting=%zu error='%s'", log->n_waiting, err.message);
+		log_error("events.not_saved", "waiting=%zu error='%s'", log->n_waiting,
+		          err.message);
 		return r;
 	}
 	log->chain = chain;
@@ -306,7 +307,7 @@ static void retain(struct loop *loop, void *arg)
 	if (r == 0)
 		log->chain = rm.chain;
 	else
-		log_error("events.kept", "error='%s'", err.message);
+		log_error("events.not_pruned", "error='%s'", err.message);
 	loop_timer_set_in(log->retain, r == 0 && rm.n == REMOVE_BATCH ? 0 : RETAIN_US);
 }
 

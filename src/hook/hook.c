@@ -77,7 +77,7 @@ static void done_with_entry(struct hook *h)
 	h->failures = 0;
 	buf_truncate(&h->entry, 0);
 	if (store_hooks_move(h->hooks->rows, h->id, h->cursor, &err) < 0)
-		log_error("hook.unsaved", "id=%s error='%s'", h->id, err.message);
+		log_error("hook.not_saved", "id=%s error='%s'", h->id, err.message);
 	loop_timer_set_in(h->timer, 0);
 }
 
@@ -226,7 +226,7 @@ static void look(struct loop *loop, void *arg)
 	if (h->seq == 0)
 		r = event_log_read(h->hooks->config.events, &filter, &h->after, take_line, h, &err);
 	if (r < 0)
-		log_error("hook.blind", "id=%s error='%s'", h->id, err.message);
+		log_error("hook.events_unreadable", "id=%s error='%s'", h->id, err.message);
 	else if (h->seq != 0)
 		attempt(h);
 	else if (r > 0)

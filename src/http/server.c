@@ -175,7 +175,7 @@ static void turn_away(struct http_server *s, struct listener *l)
 	if (fd >= 0)
 		(void)close(fd);
 	s->reserve_fd = open_reserve();
-	log_debug("http.turned_away", "connections=%zu", s->n_conns);
+	log_debug("http.connection_refused", "connections=%zu", s->n_conns);
 	if (s->reserve_fd < 0)
 		rest(s);
 }

@@ -330,7 +330,7 @@ int meters_write(struct meters *ms, bool is_synced, struct err *err)
 	r = write_dirty(ms, is_synced, &why);
 	if (r < 0) {
 		if (!ms->has_failed)
-			log_error("usage.unwritten", "error='%s'", why.message);
+			log_error("usage.not_written", "error='%s'", why.message);
 		ms->has_failed = true;
 		if (err)
 			*err = why;

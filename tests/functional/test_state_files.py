@@ -34,7 +34,7 @@ def damage(path, how):
 NONE = ""
 RECORD = "sandbox.not_adopted"
 LOSSES = {
-    "gateway/jots": "jots.damaged",
+    "gateway/jots": "crash_counters.damaged",
     "gateway/spool/{exec}": NONE,  # whoever reads it is told of a gap, see below
     "admin.key": ["daemon.key_empty", "key.file_unknown", "key.file_unknown", NONE],  # an operator may put it away
     "reserve": NONE,  # it holds nothing

@@ -190,7 +190,7 @@ def test_one_of_an_older_cloche_is_there_after_an_upgrade_with_its_files():
                 assert sandbox.run("cat /v/x").stdout == "1"
             for v in before:
                 client.delete_volume(v["name"])
-        assert "volume.stray" not in daemon.log()
+        assert "volume.orphaned" not in daemon.log()
     finally:
         daemon.stop()
         daemon.remove()

@@ -140,7 +140,7 @@ static void serial_settle(void *arg)
 		return;
 	/* Who has made them unwritable has other names there, and the kernel has these. */
 	if (setup_write_names(&s->setup, &err) < 0)
-		log_warn("serial.names", "error='%s'", err.message);
+		log_warn("serial.names_not_set", "error='%s'", err.message);
 	setup_freeze(&s->agent->settings, false);
 }
 

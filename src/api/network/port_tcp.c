@@ -198,7 +198,7 @@ int connect_port(struct http_req *req, struct err *err)
 	uint64_t number;
 	int r = 0;
 
-	if ((parse_u64(http_param(req, "port"), UINT16_MAX, &number) < 0 || number == 0))
+	if (parse_u64(http_param(req, "port"), UINT16_MAX, &number) < 0 || number == 0)
 		r = err_field(err, "port", "must be a number from 1 to 65535");
 	if (r == 0)
 		r = find_awake(req, &s, err);

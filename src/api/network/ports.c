@@ -68,7 +68,8 @@ void ports_open(struct json_writer *w, const struct http_req *req, struct sandbo
 		if (port_open(s, &spec, token, &port, &err) == 0)
 			port_to_json(w, NULL, http_app_arg(req), s, &port, token);
 		else
-			log_error("port.unopened", "id=%s error='%s'", sandbox_id(s), err.message);
+			log_error("port.not_opened", "id=%s error='%s'", sandbox_id(s),
+			          err.message);
 	}
 	json_close_array(w);
 }

@@ -27,6 +27,17 @@ int list_builds(struct http_req *req, struct err *err)
 	return reply_send(&reply, req, 200, err);
 }
 
+static int hint_names(struct err *err)
+{
+	auto_call(buf_done) struct buf names = BUF_INIT(sizeof(err->hint));
+	const char *name;
+
+	for (size_t i = 0; (name = recipe_shipped_name(i)); i++)
+		(void)!buf_printf(&names, "%s%s", i > 0 ? ", " : "", name);
+	return err_hint(err, "these do: %.*s; or give the file of a recipe of your own",
+	                (int)names.len, names.data);
+}
+
 /* A recipe's own text, or the name of one that comes with cloche. */
 static int read_recipe(const char *text, const char *name, json_t **ret, struct err *err)
 {
@@ -38,7 +49,7 @@ static int read_recipe(const char *text, const char *name, json_t **ret, struct 
 	if (text)
 		return recipe_parse(name, text, strlen(text), ret, err);
 	(void)err_field(err, "name", "no recipe '%.64s' comes with cloche", name);
-	return err_hint(err, "send your own as 'recipe'");
+	return hint_names(err);
 }
 
 /* What all projects get may be made by those who rule over all. */

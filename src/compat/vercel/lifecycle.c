@@ -204,7 +204,7 @@ static void on_taken(struct snapshot *sn, const struct err *err, void *arg)
 	if (sn)
 		note_snapshot(s, sn);
 	else
-		log_error("vercel.unsaved_session", "id=%s error='%s'", s->id, err->message);
+		log_error("vercel.session_not_saved", "id=%s error='%s'", s->id, err->message);
 	finish(s, /* is_aborted= */ !sn);
 }
 
@@ -250,7 +250,7 @@ static void keep(struct vercel_session *s, struct sandbox *native)
 	if (snapshot_take(native, &wish, on_taken, c, &err) == 0)
 		return;
 	free(c);
-	log_error("vercel.unsaved_session", "id=%s error='%s'", s->id, err.message);
+	log_error("vercel.session_not_saved", "id=%s error='%s'", s->id, err.message);
 	finish(s, /* is_aborted= */ true);
 }
 
@@ -357,7 +357,8 @@ void vercel_sandbox_open_ports(struct vercel_sandbox *box, struct sandbox *s)
 		for (size_t i = 0; (port = port_at(s, i)); i++)
 			is_open |= port->number == spec.number;
 		if (!is_open && port_open(s, &spec, token, &row, &err) < 0)
-			log_error("port.unopened", "id=%s error='%s'", sandbox_id(s), err.message);
+			log_error("port.not_opened", "id=%s error='%s'", sandbox_id(s),
+			          err.message);
 	}
 }
 

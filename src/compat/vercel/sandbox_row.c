@@ -161,7 +161,7 @@ void vercel_sandbox_remove(struct vercel_sandbox *box)
 	struct err err;
 
 	if (store_delete_face(box->vercel->api->store, box->id, &err) < 0)
-		log_error("vercel.unsaved", "id=%s error='%s'", box->id, err.message);
+		log_error("vercel.not_saved", "id=%s error='%s'", box->id, err.message);
 	vercel_sandbox_free(box);
 }
 
@@ -203,7 +203,7 @@ void vercel_sandbox_note(const struct vercel_sandbox *box)
 	struct err err;
 
 	if (vercel_sandbox_save(box, &err) < 0)
-		log_error("vercel.unsaved", "id=%s error='%s'", box->id, err.message);
+		log_error("vercel.not_saved", "id=%s error='%s'", box->id, err.message);
 }
 
 static int read_config(const json_t *object, struct vercel_sandbox_config *ret)

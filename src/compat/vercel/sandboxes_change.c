@@ -107,7 +107,7 @@ static void delete_orphans(struct vercel_sandbox *box)
 		    is_used(box->vercel, snapshot, box))
 			continue;
 		if (vercel_snapshot_delete(box->vercel, snapshot, &err) < 0)
-			log_warn("vercel.snapshot_stays", "id=%s error='%s'", snapshot->id,
+			log_warn("vercel.snapshot_not_removed", "id=%s error='%s'", snapshot->id,
 			         err.message);
 	}
 }

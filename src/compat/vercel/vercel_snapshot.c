@@ -72,7 +72,7 @@ static void note(struct vercel *v, const struct vercel_snapshot *snapshot)
 	struct err err;
 
 	if (save(v, snapshot, &err) < 0)
-		log_error("vercel.unsaved", "id=%s error='%s'", snapshot->id, err.message);
+		log_error("vercel.not_saved", "id=%s error='%s'", snapshot->id, err.message);
 }
 
 void vercel_snapshot_free(struct vercel_snapshot *snapshot)
@@ -229,7 +229,7 @@ void vercel_snapshots_evict(struct vercel_sandbox *box)
 				let_expire(box->vercel, snapshot, c->keep_last_expires_ms);
 		} else if (!c->keeps_evicted &&
 		           vercel_snapshot_delete(box->vercel, snapshot, &err) < 0) {
-			log_warn("vercel.snapshot_stays", "id=%s error='%s'", snapshot->id,
+			log_warn("vercel.snapshot_not_removed", "id=%s error='%s'", snapshot->id,
 			         err.message);
 		}
 	}

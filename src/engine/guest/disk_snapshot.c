@@ -183,7 +183,7 @@ void disk_snapshot_set_limit(struct guest_host *host, const char *id)
 		if (strcmp(g->spec.id, id) == 0 && g->state == GUEST_RUNNING &&
 		    storage_limit(&host->storage, id, disk_snapshot_limit(host, &g->spec), &err) <
 		            0)
-			log_warn("snapshot.unlimited", "id=%s error='%s'", id, err.message);
+			log_warn("snapshot.limit_not_set", "id=%s error='%s'", id, err.message);
 }
 
 static int remove_once(struct guest_host *host, const char *name)
@@ -277,7 +277,7 @@ int disk_snapshot_discard(struct guest_host *host, const char *id, guest_gone_fn
 		if (engines[i]->kind && engines[i]->kind->snapshot_gone)
 			engines[i]->kind->snapshot_gone(id);
 	if (renameat(storage_fd, id, storage_fd, name) < 0 && errno != ENOENT)
-		log_warn("snapshot.stays", "id=%s errno=%d", id, errno);
+		log_warn("snapshot.not_removed", "id=%s errno=%d", id, errno);
 	if (s) {
 		memcpy(source, s->info.source, sizeof(source));
 		disk_snapshot_drop_spare(id);

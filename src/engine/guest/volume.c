@@ -91,7 +91,7 @@ static void on_removed(struct loop *loop, int wait_status, void *arg)
 	(void)loop;
 	(void)arg;
 	if (wait_status != 0) /* the next start comes back to it */
-		log_warn("volume.stays", "wait_status=0x%x", (unsigned)wait_status);
+		log_warn("volume.not_removed", "wait_status=0x%x", (unsigned)wait_status);
 }
 
 int volume_discard(struct guest_host *host, const char *id, struct err *err)
@@ -110,7 +110,7 @@ int volume_discard(struct guest_host *host, const char *id, struct err *err)
 	if (r == 1)
 		r = loop_child_take(host->loop, pidfd, on_removed, NULL, &child);
 	if (r < 0)
-		log_warn("volume.stays", "id=%s errno=%d", id, -r);
+		log_warn("volume.not_removed", "id=%s errno=%d", id, -r);
 	return 0;
 }
 

@@ -69,7 +69,7 @@ static bool set_weight(struct guest *g, uint32_t weight)
 	if (g->cpu_weight == weight || !has_group(g))
 		return false;
 	if (cgroup_set_weight(&g->host->cgroups, g->spec.id, weight, &err) < 0)
-		log_debug("jail.unweighed", "id=%s error='%s'", g->spec.id, err.message);
+		log_debug("jail.weight_not_set", "id=%s error='%s'", g->spec.id, err.message);
 	g->cpu_weight = weight; /* so that a failing write is not repeated at every look */
 	return true;
 }

@@ -28,7 +28,7 @@ void owners_open(struct owners *o, const struct storage *s, uint32_t share)
 	*o = (struct owners){0};
 	if (!s->counts_once) {
 		if (share < 100)
-			log_warn("owners.unlimited",
+			log_warn("owners.no_quotas",
 			         "a share of the disk needs simple quotas: Linux 6.7");
 		return;
 	}
@@ -53,8 +53,8 @@ void owners_set_room(struct owners *o, const struct storage *s, uint64_t bytes)
 	o->limit = limit;
 	for (size_t i = 0; i < o->n; i++)
 		if (btrfs_group_limit(s->fd, o->numbers[i], limit) < 0)
-			log_warn("owners.limit", "owner=%" PRIu64 " errno=%d", o->numbers[i],
-			         errno);
+			log_warn("owners.limit_not_set", "owner=%" PRIu64 " errno=%d",
+			         o->numbers[i], errno);
 }
 
 static int know(struct owners *o, const struct storage *s, uint64_t owner)

@@ -197,9 +197,9 @@ static bool should_fit(const struct room *room, const struct room_figures *f)
 /* The reserve is given up at once, and made again by a child. */
 static void give_up_reserve(struct room *room, const struct room_figures *f)
 {
-	log_warn("room.reserve_given", "bytes=%" PRIu64, f->held);
+	log_warn("room.reserve_released", "bytes=%" PRIu64, f->held);
 	if (ftruncate(room->held_fd, 0) < 0)
-		log_warn("room.reserve_stays", "errno=%d", errno);
+		log_warn("room.reserve_not_released", "errno=%d", errno);
 }
 
 static void tend(struct room *room, const struct room_figures *f)

@@ -74,7 +74,7 @@ static void on_layer_dropped(struct loop *loop, int wait_status, void *arg)
 	(void)loop;
 	(void)arg;
 	if (wait_status != 0) /* the next start comes back to it */
-		log_warn("seal.stays", "wait_status=0x%x", (unsigned)wait_status);
+		log_warn("seal.not_removed", "wait_status=0x%x", (unsigned)wait_status);
 }
 
 /* The child that removes it goes on by itself. */

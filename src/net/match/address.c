@@ -74,6 +74,8 @@ int cidr_parse(const char *text, size_t len, struct cidr *ret, const char **why)
 	struct address a, first;
 	uint64_t prefix;
 
+	if (memmem(text, len, "://", 3))
+		return refuse_as(why, "is a URL: give its host name alone, as in example.com");
 	if (address_parse(text, address_len, &a, NULL) < 0)
 		return refuse_as(why, "is neither an address nor a range such as 10.0.0.0/8");
 	if (a.bits == 32 && memchr(text, ':', address_len))

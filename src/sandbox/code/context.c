@@ -228,7 +228,7 @@ static void forget(struct context *c)
 	crash_counter_drop(fleet->crash_counters, &c->deadline);
 	emit_context_ended(c);
 	if (event_log_save(fleet->config.events, delete_row, c, &err) < 0)
-		log_error("context.unsaved", "id=%s error='%s'", c->id, err.message);
+		log_error("context.not_saved", "id=%s error='%s'", c->id, err.message);
 }
 
 void context_remove(struct context *c)

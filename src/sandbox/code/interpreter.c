@@ -185,7 +185,7 @@ void interpreter_set_split(struct context *c, bool is_split)
 		return;
 	c->is_split = is_split;
 	if (context_save(c, &err) < 0)
-		log_error("context.unsaved", "id=%s error='%s'", c->id, err.message);
+		log_error("context.not_saved", "id=%s error='%s'", c->id, err.message);
 }
 
 void interpreter_run(struct context *c, struct code_call *call)

@@ -73,7 +73,7 @@ static void note(struct exec *e)
 
 	tell_end(e);
 	if (exec_save(e, &err) < 0)
-		log_error("exec.unsaved", "id=%s error='%s'", e->id, err.message);
+		log_error("exec.not_saved", "id=%s error='%s'", e->id, err.message);
 }
 
 /* Each is called once, even if a call adds or removes some. */
@@ -386,7 +386,7 @@ void exec_take_back(struct exec *e, const struct err *why)
 	tell_end(e);
 	idempotency_drop(e->sandbox->fleet, e->id);
 	if (exec_unsave(e->sandbox->fleet, &(const char *){e->id}, 1, &err) < 0)
-		log_error("exec.unsaved", "id=%s error='%s'", e->id, err.message);
+		log_error("exec.not_saved", "id=%s error='%s'", e->id, err.message);
 }
 
 void exec_rejoin_all(struct sandbox *s)
@@ -455,7 +455,8 @@ bool exec_remove_some(struct sandbox *s, size_t left)
 		going[n++] = e;
 	}
 	if (exec_unsave(s->fleet, ids, n, &err) < 0)
-		log_error("exec.unsaved", "sandbox=%s execs=%zu error='%s'", s->id, n, err.message);
+		log_error("exec.not_saved", "sandbox=%s execs=%zu error='%s'", s->id, n,
+		          err.message);
 	for (size_t i = 0; i < n; i++)
 		dismiss(going[i]);
 	return s->n_execs > left;
@@ -483,7 +484,7 @@ void exec_remove(struct exec *e)
 		return;
 	let_go(e);
 	if (exec_unsave(e->sandbox->fleet, &(const char *){e->id}, 1, &err) < 0)
-		log_error("exec.unsaved", "id=%s error='%s'", e->id, err.message);
+		log_error("exec.not_saved", "id=%s error='%s'", e->id, err.message);
 	dismiss(e);
 }
 

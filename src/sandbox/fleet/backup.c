@@ -152,7 +152,7 @@ static void on_released(const struct msg_reply *reply, void *arg)
 	struct err err;
 
 	if (reply->err.code != ERR_NONE)
-		log_warn("backup.stays", "id=%s error='%s'", b->info.id, reply->err.message);
+		log_warn("backup.not_removed", "id=%s error='%s'", b->info.id, reply->err.message);
 	b->state = NONE;
 	log_info("backup.ended", "id=%s", b->info.id);
 	if (!b->is_next)

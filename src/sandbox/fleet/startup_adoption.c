@@ -266,7 +266,7 @@ static void on_stray_gone(const struct msg_reply *reply, void *arg)
 {
 	(void)arg;
 	if (reply->err.code != ERR_NONE)
-		log_error("sandbox.stray", "id='%s' error='%s'", reply->id, reply->err.message);
+		log_error("sandbox.orphaned", "id='%s' error='%s'", reply->id, reply->err.message);
 }
 
 /* For a sandbox without a row here. Files of another store's sandbox are not removed. */
@@ -276,10 +276,10 @@ static void delete_stray(struct fleet *fleet, const struct known *k)
 	struct msg_request req = {.op = is_ours ? MSG_DELETE : MSG_STOP};
 	struct err err;
 
-	log_warn("sandbox.stray", "id='%s' removed=%d", k->id, is_ours);
+	log_warn("sandbox.orphaned", "id='%s' removed=%d", k->id, is_ours);
 	(void)snprintf(req.id, sizeof(req.id), "%s", k->id);
 	if (broker_client_ask(fleet->broker, &req, on_stray_gone, fleet, NULL, &err) < 0)
-		log_error("sandbox.stray", "id='%s' error='%s'", k->id, err.message);
+		log_error("sandbox.orphaned", "id='%s' error='%s'", k->id, err.message);
 }
 
 static void settle_strays(struct fleet *fleet, const struct known *set)
@@ -312,7 +312,7 @@ static bool would_end_strangers(const struct adoption *a)
 
 	if (!a->alive || !store_is_new(c->store) || c->is_sweeping)
 		return false;
-	log_error("fleet.strangers",
+	log_error("fleet.unknown_sandboxes",
 	          "sandboxes=%u: they run, and the database is new; put the old one back, or end "
 	          "them "
 	          "with `cloche serve --sweep`",
@@ -343,7 +343,7 @@ static bool is_blind(const struct adoption *a, const struct msg_reply *reply)
 {
 	if (reply->err.code == ERR_NONE)
 		return false;
-	log_error("fleet.blind", "error='%s'", reply->err.message);
+	log_error("fleet.list_failed", "error='%s'", reply->err.message);
 	fleet_give_up(a->fleet);
 	return true;
 }

@@ -57,7 +57,7 @@ static void act(struct sandbox *s, enum timeout_action action, enum end_cause ca
 			json_decref(detail);
 			return;
 		}
-		log_warn("sandbox.unpaused", "id=%s error='%s'", s->id, err.message);
+		log_warn("sandbox.not_paused", "id=%s error='%s'", s->id, err.message);
 	}
 	if (action == ON_TIMEOUT_DELETE)
 		s->is_kept = false;

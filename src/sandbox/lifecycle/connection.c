@@ -29,8 +29,8 @@ void sandbox_move(struct sandbox *s, enum sandbox_phase next)
 	const char *why = phase_move(s->phase, next);
 
 	if (!why) {
-		log_error("sandbox.stray_move", "id=%s from=%s to=%s", s->id, phase_name(s->phase),
-		          phase_name(next));
+		log_error("sandbox.unexpected_move", "id=%s from=%s to=%s", s->id,
+		          phase_name(s->phase), phase_name(next));
 		s->fleet->counts.stray_moves++;
 	}
 	log_debug("sandbox.phase", "id=%s from=%s to=%s why='%s'", s->id, phase_name(s->phase),
@@ -62,7 +62,7 @@ void sandbox_note(struct sandbox *s)
 	if (s->spare)
 		return; /* a spare has no row */
 	if (event_log_save(s->fleet->config.events, save, s, &err) < 0)
-		log_error("sandbox.unsaved", "id=%s error='%s'", s->id, err.message);
+		log_error("sandbox.row_not_saved", "id=%s error='%s'", s->id, err.message);
 }
 
 void sandbox_forget(struct sandbox *s)
@@ -71,7 +71,7 @@ void sandbox_forget(struct sandbox *s)
 
 	exec_remove_all(s);
 	if (store_delete_sandbox(s->fleet->config.store, s->id, &err) < 0)
-		log_error("sandbox.unsaved", "id=%s error='%s'", s->id, err.message);
+		log_error("sandbox.row_not_saved", "id=%s error='%s'", s->id, err.message);
 	sandbox_discard(s);
 }
 

@@ -110,7 +110,7 @@ static void on_answer(struct sandbox *s, const struct msg_reply *reply,
 		network_when_over(s, then);
 		return;
 	}
-	log_error("sandbox.undeleted", "id=%s error='%s'", s->id, reply->err.message);
+	log_error("sandbox.not_deleted", "id=%s error='%s'", s->id, reply->err.message);
 	loop_timer_set_in(s->timer, DELETE_AGAIN_US);
 }
 
@@ -141,7 +141,7 @@ static void ask_delete(struct sandbox *s)
 
 	if (r == 0)
 		return;
-	log_error("sandbox.undeleted", "id=%s error='%s'", s->id, err.message);
+	log_error("sandbox.not_deleted", "id=%s error='%s'", s->id, err.message);
 	if (s->phase == PHASE_UNDOING) /* nothing comes of waiting: the next start clears up */
 		create_tell(s, &s->create_err);
 	loop_timer_set_in(s->timer, DELETE_AGAIN_US);

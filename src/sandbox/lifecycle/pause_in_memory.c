@@ -43,7 +43,7 @@ static void on_frozen(const struct msg_reply *reply, void *arg)
 
 	s->freeze_ask = 0;
 	if (reply->err.code != ERR_NONE) {
-		log_warn("sandbox.unpaused", "id=%s error='%s'", s->id, reply->err.message);
+		log_warn("sandbox.not_paused", "id=%s error='%s'", s->id, reply->err.message);
 		s->create_err = reply->err;
 	}
 	if (reply->err.code != ERR_NONE && is_new) { /* it may be frozen all the same, or in part */
@@ -83,7 +83,7 @@ static void on_thawed(const struct msg_reply *reply, void *arg)
 
 	s->freeze_ask = 0;
 	if (reply->err.code != ERR_NONE) {
-		log_warn("sandbox.unresumed", "id=%s error='%s'", s->id, reply->err.message);
+		log_warn("sandbox.not_resumed", "id=%s error='%s'", s->id, reply->err.message);
 		s->falls_back = false;
 		sandbox_tell_all(s, &s->callers, &reply->err);
 		if (s->phase == PHASE_THAWING && reply->err.code != ERR_UNAVAILABLE) {
@@ -165,7 +165,7 @@ void pause_rejoin(struct sandbox *s)
 		pause_thaw(s);
 	}
 	if (r < 0)
-		log_error("sandbox.unpaused", "id=%s error='%s'", s->id, err.message);
+		log_error("sandbox.not_paused", "id=%s error='%s'", s->id, err.message);
 }
 
 void pause_cancel(struct sandbox *s)

@@ -67,7 +67,7 @@ static void on_put_away(const struct msg_reply *reply, void *arg)
 		network_when_over(s, on_counted);
 		return;
 	}
-	log_error("sandbox.unpaused", "id=%s error='%s'", s->id, reply->err.message);
+	log_error("sandbox.not_paused", "id=%s error='%s'", s->id, reply->err.message);
 	loop_timer_set_in(s->timer, AGAIN_US);
 }
 
@@ -77,7 +77,7 @@ static void put_away(struct sandbox *s)
 	struct err err;
 
 	if (sandbox_ask(s, MSG_STOP, on_put_away, &err) < 0) {
-		log_error("sandbox.unpaused", "id=%s error='%s'", s->id, err.message);
+		log_error("sandbox.not_paused", "id=%s error='%s'", s->id, err.message);
 		loop_timer_set_in(s->timer, AGAIN_US);
 	}
 }
@@ -272,7 +272,7 @@ static void on_undone(const struct msg_reply *reply, void *arg)
 
 	s->ask = 0;
 	if (reply->err.code != ERR_NONE)
-		log_error("sandbox.stray", "id=%s error='%s'", s->id, reply->err.message);
+		log_error("sandbox.orphaned", "id=%s error='%s'", s->id, reply->err.message);
 	at_rest(s);
 	create_tell(s, &s->create_err);
 }

@@ -57,7 +57,8 @@ static void write_slot(struct crash_counters *j, int slot)
 
 	/* The call goes on; its timeout or count is lost only if the gateway dies meanwhile. */
 	if (n != (ssize_t)sizeof(*s) && !j->has_failed)
-		log_error("jots.unwritten", "error='%s'", n < 0 ? strerror(errno) : "short");
+		log_error("crash_counters.not_written", "error='%s'",
+		          n < 0 ? strerror(errno) : "short");
 	j->has_failed = n != (ssize_t)sizeof(*s);
 }
 
@@ -141,7 +142,7 @@ int crash_counters_open(const char *path, bool is_first, struct crash_counters *
 		return err_set(err, ERR_INTERNAL, -r, "cannot read '%s'", path);
 	}
 	if (damaged > 0 || (j->n == 0 && !is_first))
-		log_warn("jots.damaged",
+		log_warn("crash_counters.damaged",
 		         "file='%s' slots=%zu lost='timeouts and counts of calls that ran when the "
 		         "daemon ended'",
 		         path, damaged);

@@ -122,7 +122,7 @@ static void end_round(struct durable *d)
 	bool has_failed = d->err.code != ERR_NONE;
 
 	if (has_failed) {
-		log_error("store.unsynced", "error='%s'", d->err.message);
+		log_error("store.not_synced", "error='%s'", d->err.message);
 		d->has_layers |= d->syncs_layers;
 		undo_new(d);
 	} else {

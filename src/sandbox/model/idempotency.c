@@ -42,7 +42,7 @@ static void remove_entry(struct fleet *fleet, struct entry *e)
 	struct err err;
 
 	if (store_delete_idempotency_key(fleet->config.store, e->project_id, e->key, &err) < 0)
-		log_error("once.unsaved", "error='%s'", err.message);
+		log_error("idempotency.not_saved", "error='%s'", err.message);
 	forget(fleet->idempotency, e);
 }
 

@@ -37,7 +37,7 @@ static void on_told(const struct msg_reply *reply, void *arg)
 {
 	(void)arg;
 	if (reply->err.code != ERR_NONE)
-		log_warn("owner.untold", "error='%s'", reply->err.message);
+		log_warn("owner.weight_not_set", "error='%s'", reply->err.message);
 }
 
 static void tell(struct fleet *fleet, const char *layer, const char *project_id, uint32_t weight)

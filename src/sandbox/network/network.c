@@ -431,8 +431,7 @@ static void on_dropped(const struct err *err, void *arg)
 
 	n->trust = NULL;
 	if (err)
-		log_warn("sandbox.trusts_another", "id=%s error='%s'", n->sandbox->id,
-		         err->message);
+		log_warn("sandbox.trusts_old_ca", "id=%s error='%s'", n->sandbox->id, err->message);
 	network_begin(n->sandbox);
 }
 

@@ -62,7 +62,7 @@ static void drop(struct snapshot *sn)
 
 	log_info("warm.removed", "id=%s template='%s'", sn->id, sn->template);
 	if (store_delete_snapshot(fleet->config.store, sn->id, &err) < 0)
-		log_warn("warm.stays", "error='%s'", err.message);
+		log_warn("warm.not_removed", "error='%s'", err.message);
 	snapshot_discard(fleet, sn->id);
 	snapshot_free(sn);
 }

@@ -100,6 +100,6 @@ void warm_up_begin(struct sandbox *s)
 		s->warm_up = r;
 		return;
 	}
-	log_debug("rehearse.left_out", "sandbox=%s error='%s'", s->id, err.message);
+	log_debug("warm_up.skipped", "sandbox=%s error='%s'", s->id, err.message);
 	free(r);
 }

@@ -97,7 +97,7 @@ static void load_context(struct sandbox *s, uint32_t channel, uint64_t created_u
 	c = list_entry(s->contexts.prev, struct context, link);
 	c->is_copied = true;
 	if (context_save(c, &err) < 0)
-		log_error("context.unsaved", "id=%s error='%s'", c->id, err.message);
+		log_error("context.not_saved", "id=%s error='%s'", c->id, err.message);
 }
 
 static void load_exec(struct sandbox *s, uint32_t channel, uint64_t created_us, const char *text)
@@ -120,7 +120,7 @@ static void load_exec(struct sandbox *s, uint32_t channel, uint64_t created_us, 
 	e->oom_kills_before = e->pids_refused_before = 0;
 	e->ends_with_caller = false; /* who called is the source's */
 	if (exec_save(e, &err) < 0)
-		log_error("exec.unsaved", "id=%s error='%s'", e->id, err.message);
+		log_error("exec.not_saved", "id=%s error='%s'", e->id, err.message);
 }
 
 static void load_all(struct sandbox *s, const char *name,

@@ -192,7 +192,7 @@ static void on_discarded(const struct msg_reply *reply, void *arg)
 {
 	(void)arg;
 	if (reply->err.code != ERR_NONE) /* the next start finds it without a row */
-		log_warn("snapshot.stays", "error='%s'", reply->err.message);
+		log_warn("snapshot.not_removed", "error='%s'", reply->err.message);
 }
 
 void snapshot_discard(struct fleet *fleet, const char *id)
@@ -267,7 +267,7 @@ void snapshot_drop_unused(struct fleet *fleet, const char *id)
 		if (!sn->is_automatic || (id && strcmp(sn->id, id) != 0) || is_in_use(fleet, sn))
 			continue;
 		if (snapshot_remove(sn, &err) < 0)
-			log_warn("snapshot.stays", "error='%s'", err.message);
+			log_warn("snapshot.not_removed", "error='%s'", err.message);
 		if (id)
 			return;
 	}
@@ -282,7 +282,7 @@ static void on_expiry(struct loop *loop, void *arg)
 	(void)loop;
 	list_for_each (&fleet->snapshots, struct snapshot, sn, link)
 		if (sn->expires_us && sn->expires_us <= now && snapshot_remove(sn, &err) < 0)
-			log_warn("snapshot.stays", "error='%s'", err.message);
+			log_warn("snapshot.not_removed", "error='%s'", err.message);
 	snapshot_look_at_expiry(fleet);
 }
 
@@ -479,7 +479,7 @@ void snapshot_found(struct fleet *fleet, const struct snapshot_info *info)
 		}
 	if (info->keeper != store_number(fleet->config.store))
 		return; /* of another store: the database was moved away, say */
-	log_warn("snapshot.stray", "id='%s'", info->id);
+	log_warn("snapshot.orphaned", "id='%s'", info->id);
 	snapshot_discard(fleet, info->id);
 }
 

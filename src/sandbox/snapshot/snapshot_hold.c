@@ -56,7 +56,7 @@ static void hold_free(struct snapshot_hold *h)
 
 	list_remove(&h->link);
 	if (sn && snapshot_remove(sn, &err) < 0)
-		log_warn("snapshot.stays", "error='%s'", err.message);
+		log_warn("snapshot.not_removed", "error='%s'", err.message);
 	else if (h->is_removed && !is_held(fleet, h->id))
 		snapshot_discard(fleet, h->id);
 	free(h);

@@ -74,7 +74,7 @@ static void keep_last(struct fleet *fleet, const char *source_id, uint64_t keep)
 		if (strcmp(sn->source_id, source_id) != 0 || sn->name[0] || sn->is_automatic)
 			continue;
 		if (++n > keep && snapshot_remove(sn, &err) < 0)
-			log_warn("snapshot.stays", "error='%s'", err.message);
+			log_warn("snapshot.not_removed", "error='%s'", err.message);
 	}
 }
 

@@ -37,5 +37,5 @@ void guest_kernel_tell(struct fleet *fleet)
 		return;
 	req.image = *template_image(t);
 	if (broker_client_ask(fleet->broker, &req, on_told, fleet, NULL, &err) < 0)
-		log_warn("kernel.not_told", "error='%s'", err.message);
+		log_warn("kernel.not_announced", "error='%s'", err.message);
 }

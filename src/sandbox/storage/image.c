@@ -103,7 +103,7 @@ static void on_removed(const struct msg_reply *reply, void *arg)
 
 	i->is_going = false;
 	if (reply->err.code != ERR_NONE) { /* a guest on it is still dying */
-		log_debug("image.stays", "error='%s'", reply->err.message);
+		log_debug("image.not_removed", "error='%s'", reply->err.message);
 		return;
 	}
 	i->bytes = 0; /* it is gone: forgotten at the next look */
@@ -175,7 +175,7 @@ void image_settle(struct fleet *fleet, bool (*needs)(const struct digest *image,
 		if (i->keeper != us || template_has_image(fleet, &i->digest) ||
 		    (needs && needs(&i->digest, arg)))
 			continue;
-		log_info("image.stray", "bytes=%llu", (unsigned long long)i->bytes);
+		log_info("image.orphaned", "bytes=%llu", (unsigned long long)i->bytes);
 		image_release(fleet, &i->digest);
 	}
 	guest_kernel_tell(fleet);

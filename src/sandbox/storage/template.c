@@ -400,7 +400,7 @@ void template_use(struct template *t)
 	if (template_is_set(t) && set && now > MAX(saved, t->created_us) + USE_SAVED_US) {
 		(void)json_object_set_new(set, "used_us", json_integer((json_int_t)now));
 		if (save(t, &err) < 0)
-			log_warn("template.use", "id=%s why='%s'", t->id, err.message);
+			log_warn("template.use_not_saved", "id=%s why='%s'", t->id, err.message);
 	}
 	t->used_us = now;
 }

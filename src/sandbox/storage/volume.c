@@ -254,7 +254,7 @@ static void on_discarded(const struct msg_reply *reply, void *arg)
 {
 	(void)arg;
 	if (reply->err.code != ERR_NONE) /* the next start finds it without a row */
-		log_warn("volume.stays", "error='%s'", reply->err.message);
+		log_warn("volume.not_removed", "error='%s'", reply->err.message);
 }
 
 static void discard(struct fleet *fleet, const char *id)
@@ -454,7 +454,7 @@ void volume_found(struct fleet *fleet, const struct volume_info *info)
 		}
 	if (info->keeper != store_number(fleet->config.store))
 		return; /* of another store: the database was moved away, say */
-	log_warn("volume.stray", "id='%s'", info->id);
+	log_warn("volume.orphaned", "id='%s'", info->id);
 	discard(fleet, info->id);
 }
 

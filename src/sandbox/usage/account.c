@@ -190,7 +190,7 @@ static void prune(struct fleet *fleet)
 	if ((uint64_t)today <= keep)
 		return;
 	if (store_usage_prune(meters_store(fleet->config.meters), today - (int32_t)keep, &err) < 0)
-		log_error("usage.unpruned", "error='%s'", err.message);
+		log_error("usage.not_pruned", "error='%s'", err.message);
 }
 
 static void end_if_spent(struct sandbox *s)

@@ -57,7 +57,8 @@ void notes_add_token(struct sandbox *s, struct keyring *ring, const struct key *
 	if (!n.tokens.first || key_tokens_of(&n.tokens, key))
 		return;
 	if (notes_set(s, "tokens", key_tokens_add(&n.tokens, ring, key), &err) < 0)
-		log_warn("e2b.token", "sandbox=%s error='%s'", sandbox_id(s), err.message);
+		log_warn("e2b.token_not_saved", "sandbox=%s error='%s'", sandbox_id(s),
+		         err.message);
 }
 
 static const json_t *clients_of(const struct sandbox *s)
@@ -123,7 +124,8 @@ void notes_add_client(struct sandbox *s, const struct key *key, uint64_t network
 		(void)json_array_remove(clients, 0);
 	(void)json_array_extend(clients, one);
 	if (notes_set(s, "clients", clients, &err) < 0)
-		log_warn("e2b.client", "sandbox=%s error='%s'", sandbox_id(s), err.message);
+		log_warn("e2b.client_not_saved", "sandbox=%s error='%s'", sandbox_id(s),
+		         err.message);
 }
 
 json_t *notes_of_copy(const struct sandbox *s)

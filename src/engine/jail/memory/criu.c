@@ -114,7 +114,8 @@ void criu_close(void)
 void criu_open(struct guest_host *host)
 {
 	if (find_program() && make_shared(host) < 0)
-		log_debug("criu.unprepared", "errno=%d", errno); /* tried again when it is needed */
+		log_debug("criu.not_prepared", "errno=%d",
+		          errno); /* tried again when it is needed */
 }
 
 int criu_probe(struct guest_host *host, struct err *err)

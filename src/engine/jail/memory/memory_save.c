@@ -116,7 +116,7 @@ static void on_described(struct loop *loop, int wait_status, void *arg)
 
 	(void)loop;
 	if (wait_status != 0)
-		log_debug("memory.undescribed", "wait_status=0x%x", (unsigned)wait_status);
+		log_debug("memory.not_described", "wait_status=0x%x", (unsigned)wait_status);
 	s->describer = NULL;
 	free_if_done(s);
 }
@@ -175,14 +175,14 @@ static void on_finished(struct loop *loop, int wait_status, void *arg)
 		return;
 	}
 	if (s->failure.code != ERR_NONE)
-		log_debug("memory.unfinished", "id=%s", s->g->spec.id);
+		log_debug("memory.not_finished", "id=%s", s->g->spec.id);
 	else if (n != sizeof(f) || wait_status != 0)
 		(void)err_set(&s->failure, ERR_INTERNAL, 0, "the memory could not be finished");
 	else
 		s->failure = f.err;
 	if (s->failure.code == ERR_NONE && s->is_brief &&
 	    start_task(s, TASK_DESCRIBE, on_described, &s->describer) < 0)
-		log_debug("memory.undescribed", "id=%s", s->g->spec.id);
+		log_debug("memory.not_described", "id=%s", s->g->spec.id);
 	if (!s->is_last)
 		end(s, f.bytes);
 	else if (s->failure.code != ERR_NONE)
@@ -380,7 +380,7 @@ static int start_criu(struct memory_save *s, struct err *err)
 	/* A broker that removes the guest without us must end CRIU too, since CRIU would wait for
 	 * dead processes. */
 	if (guest_record_write_saver(s->g->dir_fd, &s->g->spec, s->criu.pid, err) < 0)
-		log_debug("memory.unrecorded", "id=%s error='%s'", s->g->spec.id, err->message);
+		log_debug("memory.not_recorded", "id=%s error='%s'", s->g->spec.id, err->message);
 	r = loop_child_take(s->host->loop, take_fd(&s->criu.pidfd), on_criu_exit, s, &s->child);
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot watch CRIU");
