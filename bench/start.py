@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, List
+from typing import Callable, List, Optional
 
 import peers
 from daemon import Daemon
@@ -12,14 +12,18 @@ from measure import Row, interleave, row, timed
 SECTION = "start"
 
 
-def first_code(daemon: Daemon) -> Callable[[], float]:
+RULES = {"allow": ["example.com"]}
+
+
+def first_code(daemon: Daemon, network: Optional[dict] = None) -> Callable[[], float]:
     link = daemon.unix()
+    fields = {"network": network} if network else {}
 
     def once() -> float:
         made: List[str] = []
 
         def begin() -> None:
-            made.append(link.create())
+            made.append(link.create(**fields))
             link.code(made[0], "print(1)")
 
         daemon.settle()
@@ -53,6 +57,7 @@ def run(pooled: Daemon, direct: Daemon, count: int) -> List[Row]:
     took = interleave(
         {
             "warm": (first_code(pooled), count),
+            "rules": (first_code(pooled, RULES), count),
             "empty": (first_code(direct), count),
             "python3": (peers.bare(peers.PYTHON, "-c", "print(1)"), count),
             "bwrap": (peers.bwrap(peers.PYTHON, "-c", "print(1)"), count),
@@ -69,7 +74,7 @@ def run(pooled: Daemon, direct: Daemon, count: int) -> List[Row]:
         }
     )
     if not pooled.has_pool:
-        took["warm"], true["warm"] = [], []
+        took["warm"], took["rules"], true["warm"] = [], [], []
     names = {"python3": "python3 -c", "bwrap": "bwrap python3 -c", "runsc": "runsc python3 -c", "jupyter": "Jupyter kernel"}
     rows: List[Row] = []
     for kind, what, limit, limit_p99 in (("warm", "create → print(1), warm pool", 2, 10), ("empty", "create → print(1), pool empty", 5, None)):
@@ -78,6 +83,8 @@ def run(pooled: Daemon, direct: Daemon, count: int) -> List[Row]:
         aims = {"bwrap": 10, "runsc": 80} if kind == "warm" else {}
         rows.append(row(SECTION, what, took[kind], limit=limit, limit_p99=limit_p99, peer=names["python3"], peer_took=took["python3"]))
         rows += [row(SECTION, what, took[kind], peer=names[p], peer_took=took[p], times=aims.get(p)) for p in ("bwrap", "runsc", "jupyter")]
+    if took["rules"]:
+        rows.append(row(SECTION, "create with rules → print(1), warm pool", took["rules"], limit=4, peer="without rules", peer_took=took["warm"]))
     for kind, what in (("warm", "create + exec true, warm pool"), ("empty", "create + exec true, pool empty")):
         if true[kind]:
             rows += [row(SECTION, what, true[kind], peer=f"{p} true", peer_took=true[p]) for p in ("bwrap", "runsc")]

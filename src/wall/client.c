@@ -251,26 +251,28 @@ static struct wall_head head_for(const char *id, enum wall_op op)
 }
 
 uint64_t wall_client_open(struct wall_client *c, const char *id, const char *policy,
-                          const int fds[WALL_SOCKETS], wall_fn fn, void *arg)
+                          bool is_trusting, const int fds[WALL_SOCKETS], wall_fn fn, void *arg)
 {
 	struct wall_head head = head_for(id, WALL_OPEN);
 	int sent[WALL_SOCKETS];
 	size_t n = 0;
 
+	head.is_trusting = is_trusting;
 	for (size_t i = 0; i < WALL_SOCKETS; i++) {
 		if (fds[i] < 0)
 			continue;
-		head.sockets |= BIT(i);
+		head.sockets |= (uint16_t)BIT(i);
 		sent[n++] = fds[i];
 	}
 	return send_call(c, &head, policy, sent, n, fn, arg);
 }
 
 uint64_t wall_client_set_policy(struct wall_client *c, const char *id, const char *policy,
-                                wall_fn fn, void *arg)
+                                bool is_trusting, wall_fn fn, void *arg)
 {
 	struct wall_head head = head_for(id, WALL_POLICY);
 
+	head.is_trusting = is_trusting;
 	return send_call(c, &head, policy, NULL, 0, fn, arg);
 }
 

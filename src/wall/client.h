@@ -31,12 +31,13 @@ void wall_client_set_ops(struct wall_client *c, const struct wall_ops *ops, void
 void wall_client_attach(struct wall_client *c, int fd); /* owns fd */
 bool wall_client_is_attached(const struct wall_client *c);
 /* Each returns a tag for wall_client_cancel(). fds: WALL_SOCKETS of them, -1 = none; the caller
- * still owns them.
+ * still owns them. is_trusting: the caller sees to it that programs inside trust the certificate
+ * that it is told.
  */
 uint64_t wall_client_open(struct wall_client *c, const char *id, const char *policy,
-                          const int fds[WALL_SOCKETS], wall_fn fn, void *arg);
+                          bool is_trusting, const int fds[WALL_SOCKETS], wall_fn fn, void *arg);
 uint64_t wall_client_set_policy(struct wall_client *c, const char *id, const char *policy,
-                                wall_fn fn, void *arg);
+                                bool is_trusting, wall_fn fn, void *arg);
 uint64_t wall_client_close(struct wall_client *c, const char *id, wall_fn fn, void *arg);
 void wall_client_ping(struct wall_client *c); /* asks whether it answers */
 /* For how long there has been no wall, or one that does not answer; 0: it owes no answer. */

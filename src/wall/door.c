@@ -108,7 +108,11 @@ struct issuer *door_issuer(struct door *door)
 {
 	const struct secure *secure = door->all->secure;
 
-	if (!door->issuer && secure && secure_make_issuer(secure, door->id, &door->issuer) < 0)
+	if (!secure)
+		return NULL;
+	if (!policy_opens_tls(door->policy))
+		return secure_refusals(secure);
+	if (!door->issuer && secure_make_issuer(secure, door->id, &door->issuer) < 0)
 		return NULL;
 	return door->issuer;
 }

@@ -33,7 +33,8 @@ struct door {
 	struct doors *all;
 	char id[ID_SIZE];
 	struct policy *policy;
-	struct issuer *issuer; /* made when it is first needed */
+	bool is_trusting;      /* programs inside trust its issuer */
+	struct issuer *issuer; /* its own, made when it is first needed */
 	struct door_socket_io {
 		struct door *door;
 		int fd;
@@ -63,7 +64,8 @@ void door_count(struct door *door, uint64_t in_bytes, uint64_t out_bytes);
 /* Reports the bytes since the last time. */
 void door_tell_bytes(struct door *door);
 
-/* Its issuer, or NULL if the wall cannot terminate TLS. */
+/* The issuer that programs inside trust: the sandbox's own if the policy looks into TLS, else that
+ * of refusals. NULL if the wall cannot terminate TLS. */
 struct issuer *door_issuer(struct door *door);
 
 struct door_record {

@@ -21,8 +21,8 @@ enum wall_op {
 	WALL_CLOSE,    /* cuts all; a closed one is fine */
 	WALL_PING,     /* is it there? of no sandbox */
 	/* wall to gateway */
-	/* error: 0 or a positive errno. If the policy opens TLS, the text is the certificate (PEM)
-	 * of the sandbox's issuer, which programs inside must trust. */
+	/* error: 0 or a positive errno. If programs inside are to trust an issuer, the text is its
+	 * certificate (PEM). */
 	WALL_ANSWER = 16,
 	WALL_DECISION,
 	WALL_BYTES,  /* that passed since the last one */
@@ -34,7 +34,8 @@ struct wall_head {
 	uint64_t tag;
 	char id[ID_SIZE]; /* of the sandbox */
 	uint32_t error;
-	uint32_t sockets; /* bits: which of the fds come along */
+	uint16_t sockets;     /* bits: which of the fds come along */
+	uint16_t is_trusting; /* with a policy: programs inside get to trust the answer's issuer */
 };
 
 enum wall_verdict {

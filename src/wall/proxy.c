@@ -305,6 +305,8 @@ static int take_first(struct proxy *p, const struct buf *first)
 
 	if (p->is_tls && !issuer)
 		return -ENOTSUP;
+	if (issuer && !p->config.refusal && !policy_opens_tls(door->policy))
+		return -EPERM;             /* the shared issuer is for refusals alone (issuer.h) */
 	p->guest.t.read_wants |= EPOLLOUT; /* the first turn reads: bytes are there already */
 	if (p->is_tls)
 		return secure_meet_guest(door->all->secure, &p->guest.t, issuer, &p->tls_host,

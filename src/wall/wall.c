@@ -43,7 +43,7 @@ static void answer(struct wall_process *w, const struct wall_head *to, int error
 	struct door *door = doors_find(&w->doors, to->id);
 	const struct issuer *issuer = NULL;
 
-	if (error == 0 && door && policy_needs_trust(door->policy))
+	if (error == 0 && door && door->is_trusting)
 		issuer = door_issuer(door);
 	head.op = WALL_ANSWER;
 	head.error = (uint32_t)-error;
@@ -68,10 +68,14 @@ static int open_door(struct wall_process *w, const struct wall_head *head, struc
 	int sockets[WALL_SOCKETS];
 	struct door *door;
 	size_t next = 0;
+	int r;
 
 	for (size_t i = 0; i < WALL_SOCKETS; i++)
 		sockets[i] = (head->sockets & BIT(i)) && next < n_fds ? take_fd(&fds[next++]) : -1;
-	return doors_open(&w->doors, head->id, policy, sockets, &door);
+	r = doors_open(&w->doors, head->id, policy, sockets, &door);
+	if (r == 0)
+		door->is_trusting = head->is_trusting;
+	return r;
 }
 
 static int act(struct wall_process *w, struct wall_head *head, size_t len, int *fds, size_t n_fds)
@@ -98,6 +102,7 @@ static int act(struct wall_process *w, struct wall_head *head, size_t len, int *
 		return r;
 	if (head->op == WALL_OPEN)
 		return open_door(w, head, policy, fds, n_fds);
+	door->is_trusting = head->is_trusting;
 	door_set_policy(door, policy);
 	return 0;
 }

@@ -3,6 +3,7 @@
 
 import os
 import signal
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -64,6 +65,49 @@ def test_the_owners_variables_reach_execs_and_interpreters(client):
         result = sandbox.run_code("import os; os.environ['TOKEN']")
         assert result.text == "'t1'"
         assert not result.restarted
+
+
+RULES = {"allow": ["allowed.test"]}
+# When its process began, by the host's clock since its boot; and what it was told to trust.
+BEGAN = """
+import os
+ticks = int(open("/proc/self/stat").read().rpartition(")")[2].split()[19])
+ticks / os.sysconf("SC_CLK_TCK"), os.environ.get("SSL_CERT_FILE")
+"""
+
+
+def spares_with_doors(client):
+    """Once somebody has asked for one, they are kept like those without."""
+    before = client.health()["pool"]["target"]
+    with client.create(network=RULES):
+        pass
+    wait_for(lambda: client.health()["pool"]["target"] > before, 30, "a wish for spares with doors")
+    full_pool(client)
+
+
+def test_a_create_with_a_policy_gets_a_spare_whose_interpreter_runs_already(own):
+    _, client = own
+    full_pool(client)
+    spares_with_doors(client)
+    now = time.clock_gettime(time.CLOCK_BOOTTIME)
+    with client.create(network=RULES) as sandbox:
+        began, trusted = eval(sandbox.run_code(BEGAN).text)
+        assert began < now and trusted
+        assert "does not let it reach denied.test" in sandbox.run(["curl", "-sS", "https://denied.test/"]).stdout
+    with client.create() as plain:  # and who has none is not given such a one
+        assert eval(plain.run_code(BEGAN).text)[1] is None
+
+
+def test_a_spare_with_a_door_outlives_the_wall_that_served_it(own):
+    daemon, client = own
+    full_pool(client)
+    spares_with_doors(client)
+    pid = daemon.wall_pid
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: daemon.wall_pid != pid, 30, "a new wall")
+    wait_for(lambda: client.health()["status"] == "ok", 30, "a wall that answers")
+    with client.create(network=RULES) as sandbox:
+        assert "does not let it reach denied.test" in sandbox.run(["curl", "-sS", "https://denied.test/"]).stdout
 
 
 def test_a_named_sandbox_has_its_name_inside(client):

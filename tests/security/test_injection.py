@@ -215,6 +215,31 @@ def test_N13_a_sandboxs_issuer_is_good_for_that_sandbox_alone_and_has_no_key_ins
     assert "wall.key" not in "".join(p.name for p in (walled_daemon.data / "gateway").iterdir())
 
 
+def leaf_of(box, host):
+    """(who signed it, its serial number) of what a host shows."""
+    show = f"openssl s_client -connect {host}:443 -servername {host} </dev/null 2>/dev/null | openssl x509 -noout -issuer -serial"
+    issuer, serial = box.sandbox.run(["sh", "-c", show]).stdout.splitlines()
+    return issuer.replace(" = ", "="), serial
+
+
+def test_N13_the_shared_issuer_of_refusals_can_do_nothing_but_refuse(walled):
+    rules = {"allow": ["allowed.test"]}
+    first, second, opened = walled(rules), walled(rules), walled(POLICY)
+    key_of = ["openssl", "x509", "-noout", "-pubkey", "-in", "/usr/local/share/ca-certificates/cloche.crt"]
+    keys = [box.sandbox.run(key_of).stdout for box in (first, second, opened)]
+    assert keys[0] == keys[1] != keys[2]
+    issuer, serial = leaf_of(first, "denied.test")
+    assert "CN=refusals" in issuer
+    # What one has tried to reach is not to be seen by another.
+    assert leaf_of(second, "denied.test")[1] != serial
+    # Nothing that leads anywhere is signed by it: what passes has its server's own, what the wall looks into the sandbox's.
+    assert "cloche" not in leaf_of(first, "allowed.test")[0]
+    assert f"CN={opened.sandbox.id}" in leaf_of(opened, "allowed.test")[0]
+    opened.sandbox.files.write("/tmp/refusals.crt", first.sandbox.files.read("/usr/local/share/ca-certificates/cloche.crt"))
+    wrong = opened.sandbox.run(["curl", "-sS", "--cacert", "/tmp/refusals.crt", "https://allowed.test/v1/"])
+    assert wrong.exit_code == 60, wrong.stderr  # curl: not believed
+
+
 def test_N13_the_constraints_of_the_certificates_are_strict(walled):
     box = walled(POLICY)
     shown = box.sandbox.run(["sh", "-c", "openssl x509 -noout -text -in /usr/local/share/ca-certificates/cloche.crt"]).stdout

@@ -111,6 +111,26 @@ TEST(an_address_is_certified_as_one)
 	issuer_free(i);
 }
 
+TEST(the_issuer_of_refusals_shows_nobody_what_another_has_tried_to_reach)
+{
+	struct host host = host_of("api.example.com");
+	struct issuer *refusals = NULL, *own = make(secret, SANDBOX);
+	ASN1_INTEGER *serial;
+	EVP_PKEY *key;
+	X509 *leaf;
+
+	CHECK_INT(issuer_new_of_refusals(secret, &refusals), 0);
+	CHECK_INT(issuer_certify(refusals, &host, &leaf, &key), 0);
+	CHECK_INT(verify(refusals, leaf, "api.example.com"), X509_V_OK);
+	CHECK(verify(own, leaf, "api.example.com") != X509_V_OK);
+	serial = ASN1_INTEGER_dup(X509_get0_serialNumber(leaf));
+	CHECK_INT(issuer_certify(refusals, &host, &leaf, &key), 0);
+	CHECK(ASN1_INTEGER_cmp(serial, X509_get0_serialNumber(leaf)) != 0);
+	ASN1_INTEGER_free(serial);
+	issuer_free(refusals);
+	issuer_free(own);
+}
+
 TEST(certificates_are_kept_and_those_not_used_for_longest_are_made_anew)
 {
 	struct issuer *i = make(secret, SANDBOX);

@@ -745,7 +745,8 @@ TEST(a_call_ends_with_the_walls_answer)
 	char message[200];
 
 	gate_open();
-	(void)wall_client_set_policy(gate.client, SANDBOX, "\"deny-all\"", on_end, NULL);
+	(void)wall_client_set_policy(gate.client, SANDBOX, "\"deny-all\"", /* is_trusting= */ false,
+	                             on_end, NULL);
 	CHECK_INT(recv(gate.peer_fd, message, sizeof(message), 0), sizeof(head) + 10);
 	memcpy(&head, message, sizeof(head));
 	CHECK_INT(head.op, WALL_POLICY);

@@ -364,8 +364,17 @@ static int record(struct sandbox *s, const struct idempotency_key *idempotency_k
 	return event_log_save(s->fleet->config.events, put_rows, &made, err);
 }
 
-/* Gives a spare to its owner. Its interpreters were started without the owner's variables. */
-static int claim(struct sandbox *s, const struct idempotency_key *idempotency_key, bool has_env,
+/* Whether what runs in a spare is as if its owner had started it: it was started without the
+ * owner's variables, and trusts the issuer of refusals if it has a door. */
+static bool fits_interpreters(const struct sandbox *spare, const struct sandbox_spec *spec,
+                              const struct policy *policy)
+{
+	if (json_object_size(spec->env) > 0)
+		return false;
+	return network_is_open(spare) ? !policy_opens_tls(policy) : !policy_needs_trust(policy);
+}
+
+static int claim(struct sandbox *s, const struct idempotency_key *idempotency_key, bool is_warm,
                  sandbox_done_fn done, void *arg, struct err *err)
 {
 	int r = record(s, idempotency_key, err);
@@ -376,7 +385,7 @@ static int claim(struct sandbox *s, const struct idempotency_key *idempotency_ke
 		return r;
 	}
 	s->fleet->spares->take(s);
-	if (has_env || network_needs_trust(s))
+	if (!is_warm)
 		context_cool(s);
 	set_creator(s, done, arg);
 	life_next(s);
@@ -495,7 +504,7 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 	auto_call(wishes_done) struct wishes w = {0};
 	struct quota_held held;
 	struct sandbox *spare, *s;
-	bool has_copies;
+	bool has_copies, is_warm;
 	int r = create_check_room(fleet, err);
 
 	if (r == 0)
@@ -514,7 +523,9 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 	                ? NULL
 	                : fleet->spares->offer(
 				  fleet->pool, shares_get(fleet->config.shares, project_id),
-				  w.engine, spec->set ? spec->set : w.template, &w.limits);
+				  w.engine, spec->set ? spec->set : w.template, &w.limits,
+				  network_wants_door(w.policy) && !has_copies && !spec->is_own);
+	is_warm = spare && fits_interpreters(spare, spec, w.policy);
 	s = spare ? spare : new_sandbox(fleet, &w.limits);
 	s->engine = w.engine;
 	set_owner(s, project_id, spec, w.timeout_ms);
@@ -538,7 +549,6 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 		fleet->spares->start_from_copy(s, json_object_size(spec->env) == 0 &&
 		                                          !network_needs_trust(s));
 	s->account->held = held;
-	return spare ? claim(s, spec->idempotency_key, json_object_size(spec->env) > 0, done, arg,
-	                     err)
+	return spare ? claim(s, spec->idempotency_key, is_warm, done, arg, err)
 	             : begin(s, spec->idempotency_key, done, arg, err);
 }

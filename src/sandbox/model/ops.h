@@ -21,7 +21,8 @@ struct lifecycle_ops {
 struct spare_ops { /* pool/pool.h, pool/warm_copy.h and pool/warm_up.h say more */
 	void (*look)(struct pool *p);
 	struct sandbox *(*offer)(struct pool *p, struct share *share, uint32_t engine,
-	                         const struct template *t, const struct guest_limits *limits);
+	                         const struct template *t, const struct guest_limits *limits,
+	                         bool has_door);
 	void (*take)(struct sandbox *s);
 	struct share *(*share)(const struct spare *spare);
 	bool (*is_short)(const struct spare *spare);

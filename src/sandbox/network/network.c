@@ -10,9 +10,13 @@
  * ones. A failed request is repeated as long as the sandbox runs.
  *
  * If the policy looks into TLS, or denies anything, the wall's answer has the certificate that
- * programs inside must trust. It is then installed, and callers that wait for the policy wait for
+ * programs inside must trust: that of the sandbox's own issuer, or of the one of refusals
+ * (wall/transport/issuer.h). It is then installed, and callers that wait for the policy wait for
  * that too. If it cannot be installed (the sandbox has broken its own files), the policy is still
  * in force.
+ *
+ * A spare may have a door ahead, by a policy that denies everything (network_ahead()). It then
+ * trusts the issuer of refusals, and its owner's policy is one message to the wall.
  */
 #include "sandbox/network/network.h"
 
@@ -50,6 +54,7 @@ struct network {
 	uint64_t ask;           /* of the broker, under way */
 	uint64_t call;          /* of the wall, likewise */
 	char *certificate;      /* that programs inside have to trust, or NULL */
+	bool is_own;            /* of the sandbox's own issuer, not of the one of refusals */
 	struct ca_trust *trust; /* being installed */
 	bool is_trusted;        /* it was, in this life of the sandbox */
 	unsigned n_learnt;      /* under this version */
@@ -67,9 +72,14 @@ static const struct policy *wanted(const struct network *n)
 	return n->lent ? n->lent : n->policy;
 }
 
+bool network_wants_door(const struct policy *policy)
+{
+	return policy->n_rules > 0 || policy->mode == POLICY_RECORD;
+}
+
 static bool wants_door(const struct network *n)
 {
-	return wanted(n)->n_rules > 0 || wanted(n)->mode == POLICY_RECORD;
+	return network_wants_door(wanted(n));
 }
 
 /* The policy as it is sent to the wall. */
@@ -233,6 +243,13 @@ static void fail_wall(struct network *n, int error)
 	fail(n, &err);
 }
 
+static void forget_trust(struct network *n)
+{
+	ca_trust_cancel(take_ptr(n->trust));
+	free(take_ptr(n->certificate));
+	n->is_trusted = false;
+}
+
 static void on_trusted(const struct err *err, void *arg)
 {
 	struct network *n = arg;
@@ -255,19 +272,36 @@ static void begin_trust(struct network *n)
 		n->trust = ca_trust_install(n->sandbox, n->certificate, on_trusted, n);
 }
 
+/* The issuer may be another than under the last policy. */
+static void take_certificate(struct network *n, const char *certificate)
+{
+	const bool is_own = policy_opens_tls(wanted(n));
+
+	if (!certificate[0] || !needs_trust(n->sandbox, wanted(n)) ||
+	    (n->certificate && n->is_own == is_own))
+		return;
+	forget_trust(n);
+	n->certificate = xstrdup(certificate);
+	n->is_own = is_own;
+}
+
 static void on_told(int error, const char *certificate, void *arg)
 {
 	struct network *n = arg;
 
 	n->call = 0;
+	if (error == -ENOENT && n->is_open) { /* this wall is another, and has no such door */
+		n->is_open = false;
+		network_step(n);
+		return;
+	}
 	if (error < 0) {
 		fail_wall(n, error);
 		return;
 	}
 	n->is_open = true;
 	n->applied = n->sending;
-	if (certificate[0] && !n->certificate && needs_trust(n->sandbox, wanted(n)))
-		n->certificate = xstrdup(certificate);
+	take_certificate(n, certificate);
 	begin_trust(n);
 	network_step(n);
 }
@@ -285,7 +319,7 @@ static void on_door(const struct msg_reply *reply, int *fds, void *arg)
 	(void)write_policy(wanted(n), &text); /* network_read() has seen that it fits */
 	n->sending = n->version;
 	n->call = wall_client_open(n->sandbox->fleet->config.wall, n->sandbox->id, buf_str(&text),
-	                           fds, on_told, n);
+	                           needs_trust(n->sandbox, wanted(n)), fds, on_told, n);
 }
 
 static void on_door_closed(const struct msg_reply *reply, void *arg)
@@ -358,7 +392,8 @@ static void network_step(struct network *n)
 		n->call = wall_client_close(wall, s->id, on_wall_closed, n);
 	} else if (n->is_open) {
 		(void)write_policy(wanted(n), &text);
-		n->call = wall_client_set_policy(wall, s->id, buf_str(&text), on_told, n);
+		n->call = wall_client_set_policy(wall, s->id, buf_str(&text),
+		                                 needs_trust(s, wanted(n)), on_told, n);
 	} else if (ask_for_door(n, &err) < 0) {
 		fail(n, &err);
 	}
@@ -460,6 +495,17 @@ void network_begin(struct sandbox *s)
 	s->fleet->lifecycle->next(s);
 }
 
+void network_ahead(struct sandbox *s, network_fn done, void *arg)
+{
+	auto_json json_t *nothing = json_pack("{s[{s{}ss}]}", "rules", "match", "action", "deny");
+	struct policy *policy;
+
+	if (network_read(nothing, "network", &policy, NULL) < 0)
+		abort(); /* it is a constant */
+	network_set(s, policy);
+	network_apply(s, done, arg);
+}
+
 static void on_last_told(int error, const char *certificate, void *arg)
 {
 	struct network *n = arg;
@@ -475,13 +521,6 @@ void network_go_on(struct sandbox *s)
 {
 	if (s->network)
 		begin_trust(s->network);
-}
-
-static void forget_trust(struct network *n)
-{
-	ca_trust_cancel(take_ptr(n->trust));
-	free(take_ptr(n->certificate));
-	n->is_trusted = false;
 }
 
 void network_end(struct sandbox *s)

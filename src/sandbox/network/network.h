@@ -22,6 +22,7 @@ must_check int network_read_wish(const struct fleet *fleet, const json_t *value,
                                  struct policy **ret, struct err *err);
 /* Checks that a policy which was not read by network_read() can be sent to the wall. */
 must_check int network_check(const struct policy *policy, const char *field, struct err *err);
+bool network_wants_door(const struct policy *policy); /* there is something that it lets through */
 /* Sets its policy; owns policy. Not in force before network_apply(). */
 void network_set(struct sandbox *s, struct policy *policy);
 const struct policy *network_policy(const struct sandbox *s); /* borrowed */
@@ -45,6 +46,9 @@ must_check int network_change(struct sandbox *s, struct policy *policy, network_
                               struct err *err);
 
 void network_begin(struct sandbox *s); /* its agent is up: opens what there is, then it runs */
+/* Gives a spare a door that lets nothing through, and has its programs trust the issuer of
+ * refusals, before it has an owner with a policy. */
+void network_ahead(struct sandbox *s, network_fn done, void *arg);
 void network_go_on(struct sandbox *s); /* it was paused */
 void network_end(struct sandbox *s);   /* it ends: nothing passes any more */
 /* Calls fn when all traffic is counted: at once, or when the wall has sent its last figures. */

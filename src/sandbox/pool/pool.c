@@ -29,6 +29,7 @@
 #include "sandbox/code/interpreter.h"
 #include "sandbox/lifecycle/lifecycle.h"
 #include "sandbox/model/find.h"
+#include "sandbox/network/network.h"
 #include "sandbox/pool/pool_demand.h"
 #include "sandbox/pool/warm_copy.h"
 #include "sandbox/pool/warm_up.h"
@@ -287,14 +288,24 @@ static struct spare *claim(struct pool *p, struct share *share, const struct dem
 }
 
 struct sandbox *pool_offer(struct pool *p, struct share *share, uint32_t engine,
-                           const struct template *t, const struct guest_limits *limits)
+                           const struct template *t, const struct guest_limits *limits,
+                           bool has_door)
 {
-	const char *id = t ? template_id(t) : "";
-	struct demand *demand = p->is_open ? demand_find(p, engine, id, limits) : NULL;
+	const struct demand_kind kind = {.engine = engine,
+	                                 .template_id = t ? template_id(t) : "",
+	                                 .limits = limits,
+	                                 .has_door = has_door};
+	struct demand *demand = p->is_open ? demand_find(p, &kind) : NULL;
 	struct spare *spare = demand ? find_ready(p, demand) : NULL;
 
 	if (demand) {
 		demand_claim(p, demand);
+		if (!spare && has_door) { /* its door is then opened while its owner waits */
+			struct demand *plain = demand_without_door(p, demand);
+
+			spare = plain ? find_ready(p, plain) : NULL;
+			demand = spare ? plain : demand;
+		}
 		if (!loop_timer_is_set(p->beat))
 			loop_timer_set_in(p->beat, p->timing.beat_us);
 		spare = claim(p, share, demand, spare);
@@ -403,7 +414,7 @@ static void save_seed(struct spare *seed)
 	}
 }
 
-void pool_on_up(struct sandbox *s)
+static void warm(struct sandbox *s)
 {
 	struct pool *p = s->spare->pool;
 
@@ -413,6 +424,28 @@ void pool_on_up(struct sandbox *s)
 		if (!context_has_warm(s, p->languages[i])) /* as a copy has */
 			context_warm(s, p->languages[i]);
 	pool_on_warm(s);
+}
+
+static void on_door(struct sandbox *s, const struct err *err, void *arg)
+{
+	struct sandbox *self = arg;
+
+	if (self->state != SANDBOX_CREATING)
+		return;
+	if (s)
+		warm(s); /* its interpreters get the variables of one that has a door */
+	else
+		self->fleet->lifecycle->fail_create(self, err);
+}
+
+void pool_on_up(struct sandbox *s)
+{
+	const struct demand *demand = s->spare->demand;
+
+	if (demand && demand->has_door)
+		network_ahead(s, on_door, s);
+	else
+		warm(s);
 }
 
 void pool_on_warm(struct sandbox *s)

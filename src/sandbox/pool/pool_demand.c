@@ -7,6 +7,10 @@
  * repeatedly. All together are bounded by pool_max, by pool_memory (as spares were measured to
  * use), and by the room that sandboxes leave: those come first, and a spare in their way is ended.
  *
+ * Spares with a door, for creates with a policy, are a demand of their own. Once somebody has asked
+ * for such a one of the default size, pool_min are kept of them too: who has a policy has it for
+ * all of his sandboxes, and without a spare with a door a create takes ten times as long.
+ *
  * Spares of vms are copies of one that was booted ahead (warm_copy.c). Without one to copy there
  * are no spares; for the default size one is made at once.
  */
@@ -24,14 +28,14 @@
 #define ONE         UINT64_C(1000) /* demand is in thousandths of a spare */
 #define WORTH       (3 * ONE)      /* claims of another size, before it gets spares */
 
-static struct demand *demand_new(struct pool *p, uint32_t engine, const char *template_id,
-                                 const struct guest_limits *limits)
+static struct demand *demand_new(struct pool *p, const struct demand_kind *kind)
 {
 	struct demand *demand = xnew0(struct demand);
 
-	demand->engine = engine;
-	(void)snprintf(demand->template_id, sizeof(demand->template_id), "%s", template_id);
-	demand->limits = *limits;
+	demand->engine = kind->engine;
+	(void)snprintf(demand->template_id, sizeof(demand->template_id), "%s", kind->template_id);
+	demand->limits = *kind->limits;
+	demand->has_door = kind->has_door;
 	list_append(&p->demands, &demand->link);
 	p->n_demands++;
 	return demand;
@@ -62,6 +66,38 @@ static struct demand *default_of(const struct pool *p)
 static bool is_default(const struct pool *p, const struct demand *demand)
 {
 	return demand->link.prev == &p->demands;
+}
+
+static struct demand_kind kind_of(const struct demand *demand)
+{
+	return (struct demand_kind){.engine = demand->engine,
+	                            .template_id = demand->template_id,
+	                            .limits = &demand->limits,
+	                            .has_door = demand->has_door};
+}
+
+static bool is_of_kind(const struct demand *demand, const struct demand_kind *kind)
+{
+	return demand->engine == kind->engine && demand->has_door == kind->has_door &&
+	       limits_are_equal(&demand->limits, kind->limits) &&
+	       strcmp(demand->template_id, kind->template_id) == 0;
+}
+
+static struct demand *find_known(const struct pool *p, const struct demand_kind *kind)
+{
+	list_for_each (&p->demands, struct demand, demand, link)
+		if (is_of_kind(demand, kind))
+			return demand;
+	return NULL;
+}
+
+static size_t least(const struct pool *p, const struct demand *demand)
+{
+	struct demand_kind of_default = kind_of(default_of(p));
+
+	of_default.has_door = true;
+	return is_default(p, demand) || is_of_kind(demand, &of_default) ? p->fleet->config.pool_min
+	                                                                : 0;
 }
 
 /* The default template or engine may have changed. */
@@ -98,9 +134,9 @@ static size_t wish(const struct pool *p, const struct demand *demand)
 
 	if (!can_fill(p, demand))
 		return 0;
-	if (is_default(p, demand))
-		return MAX(n, p->fleet->config.pool_min);
-	return demand->claims < WORTH ? 0 : n;
+	if (!is_default(p, demand) && demand->claims < WORTH)
+		return least(p, demand);
+	return MAX(n, least(p, demand));
 }
 
 static void set_wanted(struct pool *p)
@@ -148,8 +184,10 @@ static void seed_default(struct pool *p)
 
 static bool is_faded(const struct pool *p, const struct demand *demand)
 {
-	return is_default(p, demand) ? demand->target <= p->fleet->config.pool_min * ONE
-	                             : demand->claims < ONE / 2;
+	const size_t n = least(p, demand);
+
+	return n > 0 || is_default(p, demand) ? demand->target <= n * ONE
+	                                      : demand->claims < ONE / 2;
 }
 
 bool demands_fade(struct pool *p)
@@ -161,7 +199,7 @@ bool demands_fade(struct pool *p)
 		demand->claims -= (demand->claims + FADING - 1) / FADING;
 		if (!is_faded(p, demand))
 			is_quiet = false;
-		else if (!is_default(p, demand))
+		else if (!is_default(p, demand) && least(p, demand) == 0)
 			demand_free(p, demand);
 	}
 	return is_quiet;
@@ -174,14 +212,19 @@ void demands_look(struct pool *p)
 	seed_default(p);
 }
 
-struct demand *demand_find(struct pool *p, uint32_t engine, const char *template_id,
-                           const struct guest_limits *limits)
+struct demand *demand_find(struct pool *p, const struct demand_kind *kind)
 {
-	list_for_each (&p->demands, struct demand, demand, link)
-		if (demand->engine == engine && limits_are_equal(&demand->limits, limits) &&
-		    strcmp(demand->template_id, template_id) == 0)
-			return demand;
-	return p->n_demands < DEMANDS_MAX ? demand_new(p, engine, template_id, limits) : NULL;
+	struct demand *demand = find_known(p, kind);
+
+	return demand || p->n_demands == DEMANDS_MAX ? demand : demand_new(p, kind);
+}
+
+struct demand *demand_without_door(struct pool *p, const struct demand *demand)
+{
+	struct demand_kind kind = kind_of(demand);
+
+	kind.has_door = false;
+	return find_known(p, &kind);
 }
 
 void demand_claim(struct pool *p, struct demand *demand)
@@ -202,7 +245,9 @@ void demands_init(struct pool *p)
 			(struct cost){.fill_us = engines[i]->traits.spare_us,
 		                      .bytes = engines[i]->traits.spare_bytes};
 	list_init(&p->demands);
-	(void)demand_new(p, ENGINE_BASE, "", &p->fleet->config.default_limits);
+	(void)demand_new(p, &(struct demand_kind){.engine = ENGINE_BASE,
+	                                          .template_id = "",
+	                                          .limits = &p->fleet->config.default_limits});
 }
 
 void demands_done(struct pool *p)

@@ -17,6 +17,7 @@ struct demand {
 	uint32_t engine;           /* its number */
 	char template_id[ID_SIZE]; /* "" = host */
 	struct guest_limits limits;
+	bool has_door; /* network_ahead() */
 	uint64_t owed, owed_at_us;
 	uint64_t target; /* in thousandths, before any bound */
 	uint64_t claims; /* fading */
@@ -69,7 +70,14 @@ void demands_done(struct pool *p);
 void demands_look(struct pool *p);
 bool demands_fade(struct pool *p); /* a beat: true if there is nothing left to fade */
 
+struct demand_kind { /* borrowed */
+	uint32_t engine;
+	const char *template_id;
+	const struct guest_limits *limits;
+	bool has_door;
+};
 /* NULL: too many are in use. */
-struct demand *demand_find(struct pool *p, uint32_t engine, const char *template_id,
-                           const struct guest_limits *limits);
+struct demand *demand_find(struct pool *p, const struct demand_kind *kind);
+/* Of the same kind but for the door; NULL: there is none. */
+struct demand *demand_without_door(struct pool *p, const struct demand *demand);
 void demand_claim(struct pool *p, struct demand *demand);

@@ -11,6 +11,7 @@
 
 struct secure {
 	struct tls_context *guests, *servers;
+	struct issuer *refusals;
 	uint8_t secret[ISSUER_SECRET_SIZE];
 };
 
@@ -60,14 +61,11 @@ static int new_verifier(struct tls_context **ret, struct err *err)
 }
 
 /* OpenSSL looks up algorithms at their first use, which takes longer than making several issuers.
- * Doing it here keeps creates from waiting for it. */
-static int warm_up(const struct secure *s, struct err *err)
+ * This one is the first, so that no create waits for it. */
+static int make_refusals(struct secure *s, struct err *err)
 {
-	struct issuer *first = NULL;
-
-	if (issuer_new(s->secret, "nobody", &first) < 0)
+	if (issuer_new_of_refusals(s->secret, &s->refusals) < 0)
 		return err_set(err, ERR_INTERNAL, 0, "cannot make issuers of certificates");
-	issuer_free(first);
 	return 0;
 }
 
@@ -85,7 +83,7 @@ int secure_new(const char *ca_file, const uint8_t secret[ISSUER_SECRET_SIZE], st
 	if (r == 0 && SSL_CTX_set_alpn_protos(tls_context_ssl(s->servers), http1, HTTP1_LEN) != 0)
 		r = err_set(err, ERR_INTERNAL, 0, "cannot ask servers for HTTP/1.1");
 	if (r == 0)
-		r = warm_up(s, err);
+		r = make_refusals(s, err);
 	if (r < 0) {
 		secure_free(s);
 		return r;
@@ -103,6 +101,7 @@ void secure_free(struct secure *s)
 		return;
 	tls_context_free(s->guests);
 	tls_context_free(s->servers);
+	issuer_free(s->refusals);
 	explicit_bzero(s->secret, sizeof(s->secret));
 	free(s);
 }
@@ -110,6 +109,11 @@ void secure_free(struct secure *s)
 int secure_make_issuer(const struct secure *s, const char *sandbox_id, struct issuer **ret)
 {
 	return issuer_new(s->secret, sandbox_id, ret);
+}
+
+struct issuer *secure_refusals(const struct secure *s)
+{
+	return s->refusals;
 }
 
 int secure_meet_guest(struct secure *s, struct transport *t, struct issuer *issuer,

@@ -21,6 +21,7 @@ must_check int secure_new(const char *ca_file, const uint8_t secret[ISSUER_SECRE
 void secure_free(struct secure *s); /* NULL is fine */
 must_check int secure_make_issuer(const struct secure *s, const char *sandbox_id,
                                   struct issuer **ret);
+struct issuer *secure_refusals(const struct secure *s); /* the one for all sandboxes; borrowed */
 /* first: what the guest has sent already. */
 must_check int secure_meet_guest(struct secure *s, struct transport *t, struct issuer *issuer,
                                  const struct host *host, const struct buf *first);
