@@ -25,6 +25,7 @@
 #include "base/units.h"
 #include "build/fill.h"
 #include "net/match/url.h"
+#include "sandbox/network/network.h"
 #include "sandbox/storage/image.h"
 #include "sandbox/storage/template.h"
 
@@ -346,9 +347,25 @@ static void try_again(struct build *b, const struct err *err)
 		on_failed_deleted(NULL, NULL, b);
 }
 
+/* A build's sandbox trusts no issuer of the wall, since that would get into its template. So what
+ * was denied is told here, and not by a reply inside. */
+static void add_denied(struct err *err, const char *denied)
+{
+	static const char words[] = "; blocked by the network policy of builds: ";
+	const size_t most = sizeof(err->message) - sizeof(words) - strlen(denied);
+	const size_t len = MIN(strlen(err->message), most); /* a name has up to 253 bytes */
+
+	(void)snprintf(err->message + len, sizeof(err->message) - len, "%s%s", words, denied);
+	(void)err_hint(err, "a build reaches its archives, and by npm, pip and commands all public "
+	                    "hosts; one with a private address has to be in templates.names of the "
+	                    "daemon's settings");
+}
+
 static void on_failure(struct build *b, const char *why)
 {
 	const char *said = b->report.error[0] ? b->report.error : b->report.last;
+	const struct sandbox *s = find_sandbox(b);
+	const char *denied = s ? network_denied(s) : NULL;
 	struct err err;
 
 	if (why || !said[0])
@@ -360,6 +377,8 @@ static void on_failure(struct build *b, const char *why)
 	else
 		(void)err_set(&err, ERR_INVALID_FIELD, 0, "%s: %s", step_name(b->step), said);
 	(void)err_hint(&err, "all that it printed: cloche template log %s", b->id);
+	if (denied)
+		add_denied(&err, denied);
 	if (b->retries > 0)
 		try_again(b, &err);
 	else

@@ -257,6 +257,16 @@ def test_N27_a_build_reaches_its_archives_and_no_other_private_address(api, mirr
     assert said == {"package refused", "archive reached", "public reached", *(f"{n} refused" for n in list(urls)[2:])}
 
 
+def test_a_build_that_fails_by_its_network_says_what_was_denied_and_what_to_do(api):
+    log = []
+    fetch = "/usr/lib/apt/apt-helper -o Acquire::Retries=0 download-file http://private.test/ /tmp/got"
+    with pytest.raises(ClocheError) as failed:
+        api.build_template(recipe("nosy", run=[fetch]), on_log=log.append)
+    assert "blocked by the network policy of builds: private.test" in failed.value.message
+    assert "templates.names" in failed.value.hint
+    assert "blocked by the network policy of builds: private.test" in log[-1]
+
+
 def test_two_builds_at_once_do_not_disturb_each_other(api):
     builds = [api.start_build(recipe(f"twin-{n}", packages=["hello"], run=[f"echo {n} >/etc/twin"])) for n in (1, 2, 3)]
     ends = [list(api.build_events(b["id"]))[-1]["build"] for b in builds]

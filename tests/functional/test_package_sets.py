@@ -162,6 +162,15 @@ def test_N27_a_manifest_that_came_with_an_image_opens_no_private_address(api):
     assert api.template("hostile")["name"] == "hostile"  # and is not taken for a set, which would have been evicted
 
 
+def test_tls_that_a_build_is_denied_is_told_without_a_certificate_that_nobody_trusts(api):
+    api.import_template("small", layout_of(busybox_layer(), config={"Env": ["PATH=/bin"]}).tar())
+    log = []
+    with pytest.raises(ClocheError, match="blocked by the network policy of builds: other.test"):
+        run = [f"echo {PRIVATE} other.test >> /etc/hosts", "busybox wget -O - https://other.test/ 2>&1"]  # which a resolver's answer would not lead to
+        api.build_template(f'name = "probe"\nfrom = "small"\nrun = {json.dumps(run)}', on_log=log.append)
+    assert "alert code 49" in "".join(log)  # access_denied
+
+
 def test_host_has_no_packages_and_says_what_has(api):
     with pytest.raises(ClocheError, match="`host` has none") as failure:
         api.create(template="host", packages=["apt:hello"])

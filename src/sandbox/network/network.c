@@ -58,7 +58,7 @@ struct network {
 	struct ca_trust *trust; /* being installed */
 	bool is_trusted;        /* it was, in this life of the sandbox */
 	unsigned n_learnt;      /* under this version */
-	struct hostname denied; /* the last one; len 0: none */
+	char denied[HOST_SIZE]; /* the last one; "": none */
 	struct list waiters;
 	struct loop_timer *again;
 	uint64_t last_call; /* of the wall: to close for good, and tell the last bytes */
@@ -172,7 +172,7 @@ void network_lend(struct sandbox *s, struct policy *policy)
 
 	policy_free(n->lent);
 	n->lent = policy;
-	n->denied.len = 0;
+	n->denied[0] = '\0';
 	n->version++;
 }
 
@@ -603,17 +603,20 @@ bool network_may_learn(struct sandbox *s)
 	return s->network && s->network->n_learnt++ < LEARNT_MAX;
 }
 
-static void note_denied(struct network *n, const char *name)
+/* The wall's word is not taken as it is. */
+static void note_denied(struct network *n, const char *text)
 {
+	struct host host;
 	const char *why;
 
-	if (hostname_parse(name, strlen(name), &n->denied, &why) < 0)
-		n->denied.len = 0;
+	n->denied[0] = '\0';
+	if (host_parse(text, strlen(text), &host, &why) == 0)
+		host_format(&host, n->denied);
 }
 
 const char *network_denied(const struct sandbox *s)
 {
-	return s->network && s->network->denied.len > 0 ? s->network->denied.text : NULL;
+	return s->network && s->network->denied[0] ? s->network->denied : NULL;
 }
 
 static void on_decision(const struct wall_decision *d, void *arg)
@@ -624,8 +627,8 @@ static void on_decision(const struct wall_decision *d, void *arg)
 	if (!s)
 		return;
 	network_note_decision(s, d);
-	if (s->network && d->verdict == WALL_DENIED && d->name[0])
-		note_denied(s->network, d->name);
+	if (s->network && d->verdict == WALL_DENIED)
+		note_denied(s->network, d->name[0] ? d->name : d->address);
 }
 
 static void on_bytes(const char *id, uint64_t in_bytes, uint64_t out_bytes, void *arg)

@@ -38,7 +38,7 @@ bool network_has_trust(const struct sandbox *s);
 /* Have programs inside to trust the issuer, by its policy? */
 bool network_needs_trust(const struct sandbox *s);
 bool network_is_trusted(const struct sandbox *s); /* TLS is opened, and programs inside accept it */
-/* The last name that was denied under the temporary policy, or NULL; borrowed. */
+/* The last name or address that was denied since the last network_lend(), or NULL; borrowed. */
 const char *network_denied(const struct sandbox *s);
 bool network_is_settled(const struct sandbox *s);
 /* A client's change: recorded, then put in force. Owns policy, also on failure. */
