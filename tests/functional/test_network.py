@@ -63,6 +63,20 @@ def test_a_sandbox_without_a_network_is_told_how_to_get_one(cli, sandbox):
     assert "--allow HOST" in failed.error.hint
 
 
+RETRIES = {"npm_config_fetch_retries": "0", "PIP_RETRIES": "1"}
+SHOW_RETRIES = f"import os; {{n: os.environ[n] for n in {list(RETRIES)} if n in os.environ}}"
+
+
+def test_package_managers_do_not_try_again_where_nothing_can_be_reached(walled):
+    """npm would wait for 70 s. Whoever sets the variables himself, or opens the network, is not interfered with."""
+    closed = walled(env={}).sandbox
+    assert eval(closed.run_code(SHOW_RETRIES).text) == RETRIES and closed.run("echo $PIP_RETRIES").stdout == "1\n"
+    assert eval(walled(env={"PIP_RETRIES": "7"}).sandbox.run_code(SHOW_RETRIES).text) == {**RETRIES, "PIP_RETRIES": "7"}
+    closed.set_network(ONE_HOST)
+    assert closed.run("echo $PIP_RETRIES").stdout == "\n"
+    assert eval(walled(ONE_HOST, env={}).sandbox.run_code(SHOW_RETRIES).text) == {}
+
+
 def domains_of(policy):
     return {name for rule in policy["rules"] for name in rule["match"].get("domains", [])}
 

@@ -117,7 +117,7 @@ TEST(an_execs_environment_is_the_sandboxes_with_its_own_on_top)
 	agent = fake_agent_only(&rig.broker);
 	CHECK_INT(exec_start(o.s, &exec, &e, NULL), 0);
 	UNTIL(&rig.broker, box_channel() != NULL);
-	CHECK_INT(box_channel()->start.envc, 2);
+	CHECK_INT(box_channel()->start.envc, 2 + 5); /* and those of network_env.c */
 	CHECK_STR(box_channel()->start.env[0], "A=1");
 	CHECK_STR(box_channel()->start.env[1], "B=3");
 	json_decref(env);

@@ -6,7 +6,7 @@
 #include "sandbox/code/language.h"
 
 #include "sandbox/model/sandbox_private.h"
-#include "sandbox/network/ca_trust.h"
+#include "sandbox/network/network_env.h"
 
 #include <string.h>
 
@@ -69,7 +69,8 @@ bool language_can_fork(const struct language *l, const struct start *s)
 		for (size_t k = 0; k < ARRAY_SIZE(early_variables); k++)
 			if (strncmp(s->env[i], early_variables[k], strlen(early_variables[k])) ==
 			            0 &&
-			    !ca_trust_is_own(s->env[i])) /* OpenSSL looks when a client is made */
+			    !network_env_is_trust(
+				    s->env[i])) /* OpenSSL looks when a client is made */
 				return false;
 	return true;
 }

@@ -3,7 +3,7 @@
  * client's fields, so that the agent will refuse nothing. */
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/model/create_rules.h"
-#include "sandbox/network/ca_trust.h"
+#include "sandbox/network/network_env.h"
 
 #define GRACE_US     (UINT64_C(2) * 1000000) /* between TERM and KILL when the time is up */
 #define USER_MAX     64
@@ -70,8 +70,8 @@ static void add_env(struct start *ret, const json_t *env, const json_t *over, si
 static int build_env(const struct sandbox *s, const struct exec_spec *spec, struct start *ret,
                      size_t *bytes, struct err *err)
 {
-	size_t count =
-		json_object_size(s->env) + json_object_size(spec->env) + CA_TRUST_VARIABLES_MAX;
+	size_t count = json_object_size(s->env) + json_object_size(spec->env) + NETWORK_ENV_MAX;
+	size_t given;
 	int r = rules_check_env(spec->env, err);
 
 	if (r < 0)
@@ -79,12 +79,13 @@ static int build_env(const struct sandbox *s, const struct exec_spec *spec, stru
 	if (count > START_ARGS_MAX)
 		return err_field(err, "env", "has too many variables together with the sandbox's");
 	ret->env = xnew0n(char *, count + 1);
-	ca_trust_add_env(s, s->env, spec->env, ret);
-	for (size_t i = 0; i < ret->envc; i++)
-		*bytes += strlen(ret->env[i]) + 1;
 	add_env(ret, s->env, spec->env, bytes);
 	if (spec->env)
 		add_env(ret, spec->env, NULL, bytes);
+	given = ret->envc;
+	network_env_add(s, s->env, spec->env, ret);
+	for (size_t i = given; i < ret->envc; i++)
+		*bytes += strlen(ret->env[i]) + 1;
 	return 0;
 }
 

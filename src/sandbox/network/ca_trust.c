@@ -8,25 +8,10 @@
 #include "proto/trust.h"
 #include "sandbox/fileops/file_call.h"
 #include "sandbox/model/sandbox_private.h"
-#include "sandbox/network/network.h"
 
-#include <assert.h>
 #include <string.h>
 
 #define PATIENCE_US UINT64_C(5000000)
-
-static const char *const variables[] = {
-	"SSL_CERT_FILE=" TRUST_BUNDLE, /* OpenSSL, Python, Ruby, Go */
-	"REQUESTS_CA_BUNDLE=" TRUST_BUNDLE,
-	"CURL_CA_BUNDLE=" TRUST_BUNDLE,
-	"GIT_SSL_CAINFO=" TRUST_BUNDLE,
-	"PIP_CERT=" TRUST_BUNDLE,
-	"AWS_CA_BUNDLE=" TRUST_BUNDLE,
-	"HTTPLIB2_CA_CERTS=" TRUST_BUNDLE, /* Google's client */
-	"NODE_EXTRA_CA_CERTS=" TRUST_OWN,  /* these add to their own */
-	"DENO_CERT=" TRUST_OWN,
-};
-static_assert(ARRAY_SIZE(variables) == CA_TRUST_VARIABLES_MAX, "CA_TRUST_VARIABLES_MAX is another");
 
 struct ca_trust {
 	struct sandbox *sandbox;
@@ -143,29 +128,4 @@ struct ca_trust *ca_trust_install(struct sandbox *s, const char *certificate, ca
 	t->timer = loop_timer_new(t->loop, on_begin, t);
 	loop_timer_set_in(t->timer, 0);
 	return t;
-}
-
-static bool has_name(const json_t *env, const char *word)
-{
-	auto_free char *name = xstrndup(word, strcspn(word, "="));
-
-	return env && json_object_get(env, name);
-}
-
-void ca_trust_add_env(const struct sandbox *s, const json_t *env, const json_t *over,
-                      struct start *to)
-{
-	if (!network_is_trusted(s))
-		return;
-	for (size_t i = 0; i < ARRAY_SIZE(variables); i++)
-		if (!has_name(env, variables[i]) && !has_name(over, variables[i]))
-			to->env[to->envc++] = xstrdup(variables[i]);
-}
-
-bool ca_trust_is_own(const char *word)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(variables); i++)
-		if (strcmp(word, variables[i]) == 0)
-			return true;
-	return false;
 }
