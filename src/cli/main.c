@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* `cloche`: the command table. */
+#include "base/text/nearest.h"
 #include "cli/frame/commands.h"
-#include "cli/term/nearest.h"
 #include "cli/term/text.h"
 #include "daemon/daemon.h"
 

@@ -132,6 +132,23 @@ TEST(a_mistake_is_told_with_file_line_and_setting)
 	}
 }
 
+TEST(a_near_miss_is_told_with_the_setting_that_was_meant)
+{
+	static const struct {
+		const char *text, *hint;
+	} rows[] = {
+		{"sandbox_max = 5", "did you mean 'sandboxes_max'?"},
+		{"[default]\ntimeout = \"5s\"", "did you mean 'defaults.timeout'?"},
+		{"[defaults]\ntimeouts = \"5s\"", "did you mean 'defaults.timeout'?"},
+		{"colour_of_the_sky = 5", ""},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		CHECK(parse(rows[i].text) < 0);
+		CHECK_STR(err.hint, rows[i].hint);
+	}
+}
+
 TEST(an_option_overrides_the_file_and_lists_are_replaced_then_grow)
 {
 	char path[] = "/tmp/test-config-XXXXXX";
@@ -155,6 +172,7 @@ TEST(a_bad_command_line_names_the_word)
 {
 	CHECK(LOAD("--lisen", "x") < 0);
 	CHECK_STR(err.message, "no such option: '--lisen'");
+	CHECK_STR(err.hint, "did you mean '--listen'?");
 	CHECK(LOAD("--data") < 0);
 	CHECK_STR(err.message, "'--data' needs a value");
 	CHECK(LOAD("here") < 0);

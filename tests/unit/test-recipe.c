@@ -76,6 +76,21 @@ TEST(a_mistake_in_a_recipe_is_told_with_line_and_field)
 	}
 }
 
+TEST(a_near_miss_is_told_with_the_field_that_was_meant)
+{
+	static const char *const rows[][2] = {{"nme = 'a'", "did you mean 'name'?"},
+	                                      {"package = ['git']", "did you mean 'packages'?"},
+	                                      {"[envs]\na = 'b'", "did you mean 'env'?"},
+	                                      {"colour = 'a'", ""}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		auto_json json_t *got = parse(rows[i][0]);
+
+		CHECK(!got);
+		CHECK_STR(err.hint, rows[i][1]);
+	}
+}
+
 TEST(no_word_of_a_recipe_can_be_an_option_a_pattern_or_a_way_out)
 {
 	static const struct {

@@ -2,6 +2,7 @@
 #include "base/json/json.h"
 
 #include "base/parse.h"
+#include "base/text/nearest.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -105,6 +106,20 @@ static bool is_known(const struct json_field *fields, size_t n, const char *name
 	return false;
 }
 
+static int refuse_unknown(const char *prefix, const char *name, const struct json_field *fields,
+                          size_t n, struct err *err)
+{
+	struct nearest near;
+	char path[64];
+
+	nearest_init(&near, name, strlen(name));
+	for (size_t i = 0; i < n; i++)
+		nearest_try(&near, fields[i].name);
+	(void)snprintf(path, sizeof(path), "%s%s", prefix, name);
+	(void)err_field(err, path, "is not a known field");
+	return nearest_hint(&near, err);
+}
+
 int json_read(const json_t *object, const char *prefix, const struct json_field *fields, size_t n,
               struct err *err)
 {
@@ -115,12 +130,8 @@ int json_read(const json_t *object, const char *prefix, const struct json_field 
 		return err_set(err, ERR_BAD_REQUEST, 0, "%s must be a JSON object",
 		               *prefix ? prefix : "the body");
 	json_object_foreach ((json_t *)unconst(object), key, value) {
-		char path[64];
-
-		if (is_known(fields, n, key))
-			continue;
-		(void)snprintf(path, sizeof(path), "%s%s", prefix, key);
-		return err_field(err, path, "is not a known field");
+		if (!is_known(fields, n, key))
+			return refuse_unknown(prefix, key, fields, n, err);
 	}
 	for (size_t i = 0; i < n; i++) {
 		const struct json_field *f = &fields[i];

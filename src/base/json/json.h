@@ -46,8 +46,9 @@ struct json_field {
 };
 
 /*
- * Reads an object by its table. Unknown fields are refused, null counts as absent, and what is
- * absent leaves *ret as it was. prefix names the object in errors ("limits." or "").
+ * Reads an object by its table. Unknown fields are refused with the nearest name that there is,
+ * null counts as absent, and what is absent leaves *ret as it was. prefix names the object in
+ * errors ("limits." or "").
  */
 must_check int json_read(const json_t *object, const char *prefix, const struct json_field *fields,
                          size_t n, struct err *err);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "build/recipe/recipe.h"
 
+#include "base/text/nearest.h"
 #include "base/text/toml.h"
 #include "build/recipe/word.h"
 #include "sandbox/storage/guest_kernel.h"
@@ -75,6 +76,19 @@ static int read_list(const struct field *f, const struct toml_entry *e, json_t *
 	return 0;
 }
 
+/* A field may have been written as a section, and a section as a field. */
+static int hint_nearest(const char *word, struct err *err)
+{
+	struct nearest near;
+
+	nearest_init(&near, word, strlen(word));
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
+		nearest_try(&near, fields[i].name);
+	for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
+		nearest_try(&near, sections[i].name);
+	return nearest_hint(&near, err);
+}
+
 static int read_field(const struct toml_entry *e, json_t *recipe, struct err *err)
 {
 	json_t *value = NULL;
@@ -90,7 +104,8 @@ static int read_field(const struct toml_entry *e, json_t *recipe, struct err *er
 		r = (f->shape == SHAPE_LIST ? read_list : read_string)(f, e, &value, err);
 		return r < 0 ? r : json_object_set_new(recipe, f->name, value);
 	}
-	return err_field(err, e->key, "recipes have no such field");
+	(void)err_field(err, e->key, "recipes have no such field");
+	return hint_nearest(e->key, err);
 }
 
 static int read_pair(const struct section *s, const struct toml_entry *e, json_t *recipe,
@@ -120,7 +135,8 @@ static int on_entry(const struct toml_entry *e, void *arg, struct err *err)
 	for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
 		if (strcmp(sections[i].name, e->section) == 0)
 			return e->kind == TOML_SECTION ? 0 : read_pair(&sections[i], e, arg, err);
-	return err_field(err, e->section, "recipes have no such section");
+	(void)err_field(err, e->section, "recipes have no such section");
+	return hint_nearest(e->section, err);
 }
 
 /* A kernel recipe has nothing but the kernel in its image, and there is one for all projects. */

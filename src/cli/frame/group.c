@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/frame/group.h"
 
-#include "cli/term/nearest.h"
+#include "base/text/nearest.h"
 #include "cli/term/text.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "cli/term/opts.h"
 
 #include "base/parse.h"
-#include "cli/term/nearest.h"
+#include "base/text/nearest.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -6,6 +6,7 @@
 #include "daemon/config/config.h"
 
 #include "base/fd.h"
+#include "base/text/nearest.h"
 #include "base/units.h"
 #include "daemon/config/quantity.h"
 #include "daemon/config/setting.h"
@@ -128,6 +129,24 @@ struct reading { /* one file */
 	bool is_given[SETTINGS_MAX];
 };
 
+/* Of the settings as files have them, the nearest is told. */
+static int refuse_setting(const char *label, struct err *err)
+{
+	char labels[SETTINGS_MAX][64];
+	struct nearest near;
+
+	nearest_init(&near, label, strlen(label));
+	for (size_t i = 0; i < n_settings; i++) {
+		if (!settings[i].section)
+			continue;
+		(void)snprintf(labels[i], sizeof(labels[i]), "%s%s%s", settings[i].section,
+		               settings[i].section[0] ? "." : "", settings[i].name);
+		nearest_try(&near, labels[i]);
+	}
+	(void)err_field(err, label, "no such setting");
+	return nearest_hint(&near, err);
+}
+
 static int on_entry(const struct toml_entry *e, void *arg, struct err *err)
 {
 	struct reading *reading = arg;
@@ -139,7 +158,7 @@ static int on_entry(const struct toml_entry *e, void *arg, struct err *err)
 	(void)snprintf(label, sizeof(label), "%s%s%s", e->section, e->section[0] ? "." : "",
 	               e->key);
 	if (!key)
-		return err_field(err, label, "no such setting");
+		return refuse_setting(label, err);
 	if (reading->is_given[key - settings])
 		return err_field(err, label, "given twice");
 	reading->is_given[key - settings] = true;
@@ -176,6 +195,19 @@ static int read_config_file(struct config *c, struct err *err)
 	return config_parse(c, path, text, (size_t)len, err);
 }
 
+static int refuse_option(const char *word, struct err *err)
+{
+	const char *name = word + strspn(word, "-");
+	const size_t len = strcspn(name, "=");
+	struct nearest near;
+
+	nearest_init(&near, name, len);
+	for (size_t i = 0; i < n_settings; i++)
+		nearest_try(&near, settings[i].option);
+	(void)err_set(err, ERR_INVALID_FIELD, 0, "no such option: '%s'", word);
+	return near.best ? err_hint(err, "did you mean '--%s'?", near.best) : -EINVAL;
+}
+
 /* The key whose option came up, or NULL at the end of the command line. */
 static int next_option(int argc, char **argv, const struct setting **ret, struct err *err)
 {
@@ -194,7 +226,7 @@ static int next_option(int argc, char **argv, const struct setting **ret, struct
 	if (found == ':')
 		return err_set(err, ERR_INVALID_FIELD, 0, "'%s' needs a value", argv[optind - 1]);
 	if (found == '?')
-		return err_set(err, ERR_INVALID_FIELD, 0, "no such option: '%s'", argv[optind - 1]);
+		return refuse_option(argv[optind - 1], err);
 	*ret = found < 0 ? NULL : &settings[index];
 	return 0;
 }

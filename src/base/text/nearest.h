@@ -4,6 +4,8 @@
  * Which of the words that there are somebody may have meant: the one that takes the fewest
  * letters to be put in, left out, changed or swapped, if those are few enough to be a slip.
  */
+#include "base/err.h"
+
 #include <stddef.h>
 
 struct nearest {
@@ -16,3 +18,5 @@ struct nearest {
 void nearest_init(struct nearest *n, const char *word, size_t len);
 /* Holds one that there is against it. name is borrowed. */
 void nearest_try(struct nearest *n, const char *name);
+/* Asks in the error's hint whether that was meant, if something is near; returns as err_hint(). */
+int nearest_hint(const struct nearest *n, struct err *err);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/term/nearest.h"
+#include "base/text/nearest.h"
 
 #include "base/auto.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <string.h>
 
@@ -49,4 +50,9 @@ void nearest_try(struct nearest *n, const char *name)
 		n->steps = steps;
 		n->best = name;
 	}
+}
+
+int nearest_hint(const struct nearest *n, struct err *err)
+{
+	return n->best ? err_hint(err, "did you mean '%s'?", n->best) : -EINVAL;
 }
