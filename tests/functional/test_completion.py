@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What shells offer when somebody presses Tab, asked of the shells themselves."""
 
+import json
 import os
+import pathlib
 import pty
 import select
+import socket
 import subprocess
 import time
 
+import pytest
 from harness.daemon import BUILD
+
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 def words(cli, *typed):
@@ -37,6 +43,69 @@ def test_names_of_what_is_there_are_offered_where_they_belong(cli, make_sandbox)
     assert "tab-here" in words(cli, "events", "--sandbox", "")
     assert "host" in words(cli, "run", "-T", "h")
     assert words(cli, "exec", "tab-here", "--", "") == []
+
+
+LANGUAGES = ["python", "javascript", "typescript", "bash", "py", "js", "ts", "sh"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        (["code", "-l", ""], LANGUAGES),
+        (["repl", "--language", "ja"], ["javascript"]),
+        (["run", "--language=ty"], ["--language=typescript"]),
+        (["run", "--language", "=", "ba"], ["bash"]),
+        (["run", "--language", "="], LANGUAGES),
+        (["create", "--engine", ""], ["auto", "jail", "vm"]),
+        (["create", "--allow", ""], ["pip", "npm", "apt"]),
+        (["create", "--allow", "n"], ["npm"]),
+        (["network", "allow", "box", "p"], ["pip"]),
+        (["create", "--network", "deny"], ["deny-all"]),
+        (["create", "--min-grade", "h"], ["hardware"]),
+        (["create", "--on-idle", "p"], ["pause"]),
+        (["key", "create", "--scope", ""], ["read", "write", "admin"]),
+        (["pause", "--to", ""], ["disk", "memory"]),
+        (["top", "--sort", "m"], ["memory"]),
+        (["completion", ""], ["bash", "zsh", "fish"]),
+        (["create", "--memory", ""], []),
+    ],
+)
+def test_fixed_values_are_offered_without_a_daemon(cli, typed, offered):
+    cli.env["CLOCHE_URL"] = "unix:/nonexistent"
+    assert words(cli, *typed) == offered
+
+
+def test_every_recipe_that_comes_along_is_offered(cli):
+    assert sorted(words(cli, "template", "build", "")) == sorted(p.stem for p in (ROOT / "guest/templates").glob("*.toml"))
+
+
+def test_names_of_volumes_snapshots_keys_projects_and_contexts_are_offered(cli, make_sandbox):
+    sandbox = make_sandbox(name="tab-all")
+    snapshot = cli.ok("snapshot", "create", "--name", "tab-snap", sandbox.id).strip()
+    volume = cli.ok("volume", "create", "--size", "16m", "tab-vol").strip()
+    key = next(k for k in json.loads(cli.ok("key", "ls", "--json")))["id"]
+    cli.ok("context", "new", sandbox.id, "tab-context")
+    try:
+        assert words(cli, "volume", "rm", "tab-v") == ["tab-vol"]
+        assert words(cli, "run", "--volume", "tab-v") == ["tab-vol:"]
+        assert words(cli, "create", "--snapshot", "tab-s") == ["tab-snap"]
+        assert words(cli, "rollback", "tab-all", "tab-") == ["tab-snap"]
+        assert words(cli, "tree", "tab-") == words(cli, "diff", "tab-") == words(cli, "diff", "tab-all", "tab-") == ["tab-all", "tab-snap"]
+        assert words(cli, "key", "revoke", key[:6]) and key in words(cli, "key", "revoke", "")
+        assert key in words(cli, "quota", "show", "--key", "")
+        assert "default" in words(cli, "usage", "--project", "def")
+        assert words(cli, "context", "rm", "tab-all", "tab-") == ["tab-context"]
+        assert words(cli, "cp", "tab-a") == words(cli, "cp", "file", "tab-a") == ["tab-all:"]
+        assert "tab-all" in words(cli, "mcp", "--sandbox", "tab-")
+    finally:
+        cli.ok("snapshot", "rm", snapshot)
+        cli.ok("volume", "rm", volume)
+
+
+def test_a_daemon_that_does_not_answer_offers_no_names_and_holds_nobody_up(cli):
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        cli.env["CLOCHE_URL"] = f"http://127.0.0.1:{deaf.getsockname()[1]}"
+        assert cli("completion", "--words", "--", "exec", "") == (0, "", "")
 
 
 def test_without_a_daemon_there_are_no_names_and_no_complaint(cli):

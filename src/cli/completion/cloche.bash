@@ -6,5 +6,6 @@ _cloche() {
 	while IFS=$'\t' read -r word _; do
 		COMPREPLY+=("$word")
 	done < <("${COMP_WORDS[0]}" completion --words -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+	[[ ${COMPREPLY[0]-} != *: ]] || compopt -o nospace 2>/dev/null || :
 }
 complete -o default -F _cloche cloche

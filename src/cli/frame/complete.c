@@ -163,15 +163,22 @@ static void tell_options(const char *help, const char *prefix, complete_fn fn, v
 			fn(row.name.at, row.name.len, row.help.at, row.help.len, arg);
 }
 
-/* A template is called NAME in some usage lines; its option says what it is. */
-static void keep_kind(struct span option, struct span value, char *ret_kind, size_t size)
+static void keep_kind(struct complete_place *place, struct span word)
 {
-	if (span_is(option, "--template"))
-		value = (struct span){"TEMPLATE", strlen("TEMPLATE")};
-	(void)snprintf(ret_kind, size, "%.*s", (int)value.len, value.at);
+	size_t len = strlen(place->kinds);
+
+	(void)snprintf(place->kinds + len, sizeof(place->kinds) - len, "%.*s\n", (int)word.len,
+	               word.at);
 }
 
-/* "[EXEC]", "ARGS…", "SANDBOX:PATH" without what is not the word. */
+static void keep_option(struct complete_place *place, const struct row *option)
+{
+	(void)snprintf(place->option, sizeof(place->option), "%.*s", (int)option->name.len,
+	               option->name.at);
+	keep_kind(place, option->value);
+}
+
+/* "[EXEC]", "ARGS…" without what is not the word; "SANDBOX:PATH" and "SANDBOX|SNAPSHOT" are one. */
 static struct span bare(struct span word)
 {
 	size_t len = 0;
@@ -181,7 +188,7 @@ static struct span bare(struct span word)
 		word.len--;
 	}
 	while (len < word.len &&
-	       (isalnum((unsigned char)word.at[len]) || word.at[len] == '-' || word.at[len] == '_'))
+	       (isalnum((unsigned char)word.at[len]) || strchr("-_:|", word.at[len])))
 		len++;
 	return (struct span){word.at, len};
 }
@@ -222,14 +229,29 @@ static size_t command_name(const char *help, char *name, size_t size)
 	name[0] = '\0';
 	if (!next_line(&at, &line) || !next_word(&line, &word) || !span_is(word, "Usage:"))
 		return 0;
-	while (next_word(&line, &word) && islower((unsigned char)*word.at) && len < size)
+	while (next_word(&line, &word) && islower((unsigned char)*word.at) &&
+	       !memchr(word.at, '|', word.len) && len < size)
 		len += (size_t)snprintf(name + len, size - len, "%s%.*s", len ? " " : "",
 		                        (int)word.len, word.at);
 	return len;
 }
 
-static void tell_place(const char *help, size_t place, const char *prefix, complete_fn fn,
-                       void *arg, char *ret_kind, size_t size)
+/* "bash|zsh|fish": each that fits. */
+static void tell_choices(struct span words, const char *prefix, complete_fn fn, void *arg)
+{
+	while (words.len > 0) {
+		const char *bar = memchr(words.at, '|', words.len);
+		struct span one = {words.at, bar ? (size_t)(bar - words.at) : words.len};
+
+		if (begins_with(one, prefix))
+			fn(one.at, one.len, "", 0, arg);
+		words.at += one.len + !!bar;
+		words.len -= one.len + !!bar;
+	}
+}
+
+static void tell_place(const char *help, size_t place, complete_fn fn, void *arg,
+                       struct complete_place *ret)
 {
 	char name[128];
 	struct span line, word, told = {0}; /* forms of one word stand below each other */
@@ -240,40 +262,64 @@ static void tell_place(const char *help, size_t place, const char *prefix, compl
 	while (next_line(&at, &line) && line.len > 0) {
 		if (!usage_word(line, name, place, &word))
 			continue;
-		if (isupper((unsigned char)*word.at) && !*ret_kind)
-			keep_kind((struct span){0}, word, ret_kind, size);
-		else if (islower((unsigned char)*word.at) && begins_with(word, prefix) &&
-		         (word.len != told.len || memcmp(word.at, told.at, word.len) != 0))
-			fn(word.at, word.len, "", 0, arg);
+		if (word.len == told.len && memcmp(word.at, told.at, word.len) == 0)
+			continue;
+		if (isupper((unsigned char)*word.at))
+			keep_kind(ret, word);
+		else if (islower((unsigned char)*word.at))
+			tell_choices(word, ret->prefix, fn, arg);
 		told = word;
 	}
 }
 
-void complete_words(const char *help, char *const *words, size_t n, complete_fn fn, void *arg,
-                    char *ret_kind, size_t size)
+/* The last word is "--option=VALUE", or (bash splits it) "VALUE" behind an "=". */
+static bool read_glued(const char *help, char *const *words, size_t n, struct complete_place *ret)
 {
-	const char *last = n > 0 ? words[n - 1] : "";
+	const char *last = n > 0 ? words[n - 1] : "", *equals = strchr(last, '=');
+	bool is_split = n > 2 && strcmp(words[n - 2], "=") == 0;
+	bool is_cut = n > 1 && strcmp(last, "=") == 0;
+	auto_free char *name = NULL;
+	struct row option;
+
+	if (is_split || is_cut)
+		name = xstrdup(words[n - (is_split ? 3 : 2)]);
+	else if (strncmp(last, "--", 2) == 0 && equals)
+		name = xstrndup(last, (size_t)(equals - last));
+	if (!name || !find_option(help, name, &option) || option.value.len == 0)
+		return false;
+	ret->glued = is_split || is_cut ? 0 : (size_t)(equals + 1 - last);
+	ret->prefix = is_cut ? "" : last + ret->glued;
+	keep_option(ret, &option);
+	return true;
+}
+
+void complete_words(const char *help, char *const *words, size_t n, complete_fn fn, void *arg,
+                    struct complete_place *ret)
+{
 	struct row option = {0};
 	size_t place = 0;
 
-	ret_kind[0] = '\0';
+	*ret = (struct complete_place){.prefix = n > 0 ? words[n - 1] : ""};
 	for (size_t i = 0; i + 1 < n; i++) {
 		if (strcmp(words[i], "--") == 0)
 			return;
 		if (words[i][0] != '-') {
+			ret->before = words[i];
 			place++;
 			continue;
 		}
 		if (!find_option(help, words[i], &option) || option.value.len == 0)
 			continue;
-		if (i + 2 == n) {
-			keep_kind(option.name, option.value, ret_kind, size);
+		if (i + 2 == n && strcmp(words[n - 1], "=") != 0) {
+			keep_option(ret, &option);
 			return;
 		}
-		i++;
+		i += strcmp(words[i + 1], "=") == 0 ? 2 : 1;
 	}
-	if (last[0] == '-')
-		tell_options(help, last, fn, arg);
+	if (read_glued(help, words, n, ret))
+		return;
+	if (ret->prefix[0] == '-')
+		tell_options(help, ret->prefix, fn, arg);
 	else
-		tell_place(help, place, last, fn, arg, ret_kind, size);
+		tell_place(help, place, fn, arg, ret);
 }

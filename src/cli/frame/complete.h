@@ -17,11 +17,18 @@ bool complete_has_command(const char *help, const char *word);
 /* Commands that begin with prefix. */
 void complete_commands(const char *help, const char *prefix, complete_fn fn, void *arg);
 
+/* A word that --help does not list: what it is called there. */
+struct complete_place {
+	char option[32];    /* whose value it is ("--template"), or "" */
+	char kinds[96];     /* what it is called ("SANDBOX", "FROM"), each with a '\n' behind it */
+	const char *before; /* the word that stands before it and is no option, or NULL */
+	const char *prefix; /* what is typed of it */
+	size_t glued;       /* so many bytes of it, "--option=", are not of the value */
+};
+
 /*
  * What stands behind a command, the last of words being the one that is under way ("" if nothing
- * is). Options and fixed words are told to fn; for words that are somebody's names, *ret_kind is
- * what usage calls them
- * ("SANDBOX", at most size bytes), else it is empty.
+ * is). Options and fixed words are told to fn; of others *ret says what they are.
  */
 void complete_words(const char *help, char *const *words, size_t n, complete_fn fn, void *arg,
-                    char *ret_kind, size_t size);
+                    struct complete_place *ret);

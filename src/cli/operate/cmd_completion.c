@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * `completion`: scripts for shells, which ask `cloche completion --words -- WORDS…` what may come
- * next. The answer is read from this program's own --help (complete.h), and names of sandboxes,
- * snapshots and templates come from the daemon. If no daemon answers, that is no failure: there are
- * no names to offer.
+ * next. The answer is read from this program's own --help (complete.h), and what a word of a kind
+ * may be from a table and the daemon (completion_values.h). If no daemon answers, that is no
+ * failure: there are no names to offer.
  */
 #include "base/fd.h"
 #include "cli/frame/command.h"
 #include "cli/frame/complete.h"
-#include "cli/term/text.h"
+#include "cli/operate/completion_values.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -83,69 +83,19 @@ static int read_help(char *const *words, size_t n, struct buf *out)
 	return 0;
 }
 
-/* A line for the shell's script; what the daemon told is not let near a terminal as it is. */
+/* A line for the shell's script. */
 static void print_word(const char *word, size_t len, const char *help, size_t help_len, void *arg)
 {
 	(void)arg;
 	printf("%.*s\t%.*s\n", (int)len, word, (int)help_len, help);
 }
 
-static bool is_plain(const char *name)
-{
-	for (const char *p = name; *p; p++)
-		if ((unsigned char)*p <= ' ' || *p == 0x7f)
-			return false;
-	return *name != '\0';
-}
-
-static void print_name(const char *name, const char *prefix, const char *help)
-{
-	if (is_plain(name) && strncmp(name, prefix, strlen(prefix)) == 0)
-		print_word(name, strlen(name), help, strlen(help), NULL);
-}
-
-/* Names first: they are what people have in mind. */
-static int print_names(struct command *c, const char *kind, const char *prefix, struct err *err)
-{
-	static const struct {
-		const char *kind, *list, *help;
-	} kinds[] = {
-		{"SANDBOX", "sandboxes", "state"},
-		{"SNAPSHOT", "snapshots", "sandbox_id"},
-		{"TEMPLATE", "templates", "description"},
-	};
-	auto_json json_t *list = json_array();
-	auto_free char *path = NULL;
-	const json_t *one;
-	size_t i, k = 0;
-	int r;
-
-	while (k < ARRAY_SIZE(kinds) && strcmp(kinds[k].kind, kind) != 0)
-		k++;
-	if (k == ARRAY_SIZE(kinds))
-		return 0;
-	path = remote_path(kinds[k].list);
-	r = remote_open(&c->common, &c->remote, err);
-	if (r == 0)
-		r = remote_list(c->remote, path, kinds[k].list, list, err);
-	if (r < 0)
-		return 0;
-	json_array_foreach(list, i, one)
-	{
-		auto_free char *help = text_escaped(command_text(one, kinds[k].help));
-
-		print_name(command_text(one, "name"), prefix, help);
-		print_name(command_text(one, "id"), prefix, help);
-	}
-	return 0;
-}
-
 static int print_words(struct command *c, struct err *err)
 {
 	auto_call(buf_done) struct buf help = BUF_INIT(HELP_MAX);
 	const char *last = c->n_words > 0 ? c->words[c->n_words - 1] : "";
+	struct complete_place place;
 	size_t at = 0;
-	char kind[32];
 	int r = read_help(c->words, 0, &help);
 
 	for (; r == 0 && complete_has_command(buf_str(&help), NULL); at++) {
@@ -159,9 +109,9 @@ static int print_words(struct command *c, struct err *err)
 	}
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot read this program's own --help");
-	complete_words(buf_str(&help), c->words + at, c->n_words - at, print_word, NULL, kind,
-	               sizeof(kind));
-	return print_names(c, kind, last, err);
+	complete_words(buf_str(&help), c->words + at, c->n_words - at, print_word, NULL, &place);
+	completion_values(c, &place, print_word, NULL);
+	return 0;
 }
 
 static int completion(struct command *c, struct err *err)
@@ -185,9 +135,11 @@ int cmd_completion(int argc, char **argv)
 	const struct manual manual = {
 		.name = "completion",
 		.synopsis = "bash|zsh|fish",
-		.about = "Prints a script that lets a shell complete commands, options and the "
-			 "names "
-			 "of sandboxes, snapshots\nand templates.",
+		.about = "Prints a script that lets a shell complete commands, options, and what "
+			 "they take: languages, engines,\n"
+			 "and the names of sandboxes, snapshots, templates, volumes, keys and "
+			 "projects. Names come from the\n"
+			 "daemon; if it does not answer within two seconds, none are offered.",
 		.examples = "  source <(cloche completion bash)\n"
 			    "  cloche completion zsh > ~/.zfunc/_cloche\n"
 			    "  cloche completion fish > ~/.config/fish/completions/cloche.fish",
