@@ -414,6 +414,15 @@ def test_bad_input_is_named(sandbox, fields, field):
     assert error.value.field == field
 
 
+def test_a_language_may_be_named_shortly(client, sandbox):
+    sandbox.run_code("x = 40", "python")
+    result = sandbox.run_code("x + 2", "py")
+    assert (result.text, result.context.name, result.context.language) == ("42", "python", "python")
+    assert sandbox.contexts.create(name="short", language="sh").language == "bash"
+    assert sandbox.run_code("echo $((6*7))", "bash", context="short").stdout == "42\n"
+    assert client.run(code="print(6*7)", language="py").stdout == "42\n"
+
+
 def test_a_context_of_another_language_is_refused(sandbox):
     sandbox.contexts.create("py")
     with pytest.raises(errors.InvalidField):

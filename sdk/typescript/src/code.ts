@@ -9,10 +9,12 @@ import type { Caller } from "./transport.js";
 import { type Json, Kept, type RequestParts, fromBase64, request, textOrBase64 } from "./wire.js";
 
 export type Language = "python" | "javascript" | "typescript" | "bash";
+/** A language as it may be asked for. */
+export type LanguageWord = Language | "py" | "js" | "ts" | "sh";
 
 export interface CodeOptions extends CallOptions {
   /** Python, unless another is named. */
-  language?: Language;
+  language?: LanguageWord;
   /** The id or name of one of `contexts`; without it the language's default one is used. */
   context?: string;
   timeoutMs?: number;
@@ -271,7 +273,7 @@ export async function* codeEvents(stream: AsyncIterable<ExecEvent>): AsyncGenera
 
 export interface ContextOptions {
   name?: string;
-  language?: Language;
+  language?: LanguageWord;
   cwd?: string;
   env?: Record<string, string>;
   user?: string;

@@ -11,6 +11,7 @@ export {
   type CodeOptions,
   type ContextOptions,
   type Language,
+  type LanguageWord,
 } from "./code.js";
 export type { BuildOptions, ClientOptions, DiffOptions, OnceOptions } from "./daemon.js";
 export * from "./errors.js";

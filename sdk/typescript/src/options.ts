@@ -2,6 +2,7 @@
 /**
  * What can be said of a sandbox when it is made, and what is told of it.
  */
+import type { LanguageWord } from "./code.js";
 import type { Ended } from "./exec-info.js";
 import type { Json } from "./wire.js";
 
@@ -38,7 +39,7 @@ export interface SandboxFields {
   packages?: readonly string[];
   /** Files that outlive it, by the path where it has them: {"/data": "name"}. */
   /** That it is to have: without a template, one that has it is taken. */
-  language?: "python" | "javascript" | "typescript" | "bash";
+  language?: LanguageWord;
   volumes?: Record<string, string | { volume: string; read_only?: boolean }>;
   tags?: Record<string, string>;
   env?: Record<string, string>;

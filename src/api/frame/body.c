@@ -313,6 +313,8 @@ int body_read_create(const json_t *body, struct sandbox_spec *ret, bool *ret_get
 		r = language_check(ret->language, "language", &language, err);
 	if (r < 0)
 		return r;
+	if (ret->language)
+		ret->language = language->name;
 	return sandbox_fields_check(&f, ret, err);
 }
 

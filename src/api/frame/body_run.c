@@ -79,11 +79,12 @@ static int check_command(const struct exec_spec *spec, struct err *err)
 }
 
 /* Which of the three it is, and that what goes with another was left out. */
-static int check_kind(const struct run_body *b, struct err *err)
+static int check_kind(struct run_body *b, struct err *err)
 {
 	const struct exec_spec *spec = &b->exec.spec;
 	const char *code = b->code.code;
 	const struct language *language;
+	int r = 0;
 
 	if (!!spec->shell + !!spec->argv + !!code != 1)
 		return err_field(err, code ? "code" : "command",
@@ -94,7 +95,11 @@ static int check_kind(const struct run_body *b, struct err *err)
 		return check_command(spec, err);
 	if (b->exec.input)
 		return err_field(err, "stdin", "goes with command and argv only");
-	return b->code.language ? language_check(b->code.language, "language", &language, err) : 0;
+	if (b->code.language)
+		r = language_check(b->code.language, "language", &language, err);
+	if (r == 0 && b->code.language)
+		b->code.language = language->name;
+	return r;
 }
 
 static int read_run(const json_t *body, struct run_body *b, struct err *err)

@@ -96,6 +96,8 @@ int prepare_packages(struct http_req *req, const json_t *body, struct err *err)
 
 	if (r == 0 && wish.language)
 		r = language_check(wish.language, "language", &language, err);
+	if (r == 0 && wish.language)
+		wish.language = language->name;
 	if (r == 0)
 		r = set_find(api->builds, &wish, &set, &b, err);
 	if (r < 0)

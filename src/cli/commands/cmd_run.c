@@ -70,7 +70,7 @@ static int plan_code(struct plan *p, const struct language *language, const char
 {
 	p->language = language->name;
 	add_word(p, language->program);
-	if (strlen(code) <= CODE_IN_ARGV_MAX) {
+	if (language->code_flag && strlen(code) <= CODE_IN_ARGV_MAX) {
 		add_word(p, language->code_flag);
 		if (json_array_append_new(p->argv, json_string(code)) < 0)
 			return err_set(err, ERR_INVALID_FIELD, 0, "the code is not valid UTF-8");
@@ -156,7 +156,7 @@ static int make_plan(const struct command *c, struct plan *p, struct err *err)
 		language = language_by_name(opts->language);
 		if (!language)
 			return err_set(err, ERR_INVALID_FIELD, 0,
-			               "--language: '%s' is none of python, javascript, bash",
+			               "--language: '%s' is none of " LANGUAGE_NAMES,
 			               opts->language);
 	}
 	if (opts->code) {
@@ -299,7 +299,7 @@ int cmd_run(int argc, char **argv)
 	struct run opts = {0};
 	/* clang-format off */
 	const struct opt rows[] = {
-		{'l', "language",   OPT_TEXT, &opts.language,      "LANG", "python, javascript or bash; py, js and sh are short for them (default: by the file, else python)"},
+		{'l', "language",   OPT_TEXT, &opts.language,      "LANG", "python, javascript, typescript or bash; py, js, ts and sh are short for them (default: by the file, else python)"},
 		{'c', "code",       OPT_TEXT, &opts.code,          "CODE", "run this code; the words after it are its arguments"},
 		{0,   "timeout",    OPT_MS,   &opts.timeout_ms,    "TIME", "end it after this long, such as 30s (status 124)"},
 		{'u', "user",       OPT_TEXT, &opts.user,          "NAME", "as this user of the sandbox: user (default) or root"},

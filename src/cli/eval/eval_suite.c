@@ -180,8 +180,8 @@ static int finish_settings(struct eval_settings *s, const struct raw_settings *r
 		return err_field(err, path, "must be a size such as \"512m\" or \"2g\"");
 	(void)snprintf(path, sizeof(path), "%slanguage", prefix);
 	if (s->language && !language_by_name(s->language))
-		return err_field(err, path, "'%s' is none of python, javascript, bash",
-		                 s->language);
+		return err_field(err, path, "'%s' is none of " LANGUAGE_NAMES, s->language);
+	s->language = language_full_name(s->language);
 	return 0;
 }
 

@@ -11,8 +11,10 @@
  */
 static const char *kind_of(const char *language)
 {
-	static const char *const rows[][2] = {
-		{"python", "pip:"}, {"javascript", "npm:"}, {"bash", "apt:"}};
+	static const char *const rows[][2] = {{"python", "pip:"},
+	                                      {"javascript", "npm:"},
+	                                      {"typescript", "npm:"},
+	                                      {"bash", "apt:"}};
 
 	for (size_t i = 0; language && i < ARRAY_SIZE(rows); i++)
 		if (strcmp(rows[i][0], language) == 0)

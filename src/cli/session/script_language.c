@@ -7,6 +7,7 @@
 static const struct language languages[] = {
 	{"python",     "python3", "-c", NULL,     "py ",         "py"},
 	{"javascript", "node",    "-e", "[eval]", "js mjs cjs ", "js"},
+	{"typescript", "node",    NULL, NULL,     "ts mts cts ", "ts"},
 	{"bash",       "bash",    "-c", "bash",   "sh bash ",    "sh"},
 };
 /* clang-format on */

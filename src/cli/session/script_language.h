@@ -8,7 +8,7 @@
 struct language {
 	const char *name;
 	const char *program;    /* that runs a file of it */
-	const char *code_flag;  /* that takes code instead */
+	const char *code_flag;  /* that takes code instead; NULL: it takes files only */
 	const char *own_name;   /* stands for the script's name before its arguments, or NULL */
 	const char *extensions; /* each with a blank behind it */
 	const char *extension;  /* for code that has no file */
@@ -17,6 +17,7 @@ struct language {
 /* What people also write: "js" is "javascript". Any other name is itself, and so is NULL. */
 const char *language_full_name(const char *name);
 const struct language *language_by_name(const char *name);    /* NULL if unknown */
+#define LANGUAGE_NAMES "python, javascript, typescript, bash" /* for errors */
 const struct language *language_by_path(const char *path);    /* by its extension; NULL if none */
 const struct language *language_by_shebang(const char *line); /* NULL if it names none of ours */
 extern const struct language *const language_default;

@@ -147,9 +147,10 @@ void code_kick(struct context *c)
 		call->ops->on_start(call->arg);
 }
 
-static int check_fit(const struct context *c, const struct code_spec *spec, struct err *err)
+static int check_fit(const struct context *c, const struct code_spec *spec,
+                     const struct language *language, struct err *err)
 {
-	if (spec->language && strcmp(spec->language, c->language->name) != 0)
+	if (spec->language && language != c->language)
 		return err_field(err, "language", "context '%s' is of %s", c->name,
 		                 c->language->name);
 	if (spec->cwd || spec->user || spec->env)
@@ -173,7 +174,7 @@ static int pick_context(struct sandbox *s, const struct code_spec *spec, struct 
 		return r;
 	*ret = context_find(s, spec->context ? spec->context : known->name);
 	if (*ret)
-		return check_fit(*ret, spec, err);
+		return check_fit(*ret, spec, known, err);
 	if (spec->context && strcmp(spec->context, known->name) != 0)
 		return err_set(err, ERR_NOT_FOUND, 0, "no context '%.64s' in sandbox '%s'",
 		               spec->context, s->id);

@@ -34,13 +34,27 @@ const struct language *language_find(const char *name)
 	return NULL;
 }
 
+/* What people also write. */
+static const char *full_name(const char *name)
+{
+	static const char *const shorts[][2] = {
+		{"py", "python"}, {"js", "javascript"}, {"ts", "typescript"}, {"sh", "bash"}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(shorts); i++)
+		if (strcmp(shorts[i][0], name) == 0)
+			return shorts[i][1];
+	return name;
+}
+
 int language_check(const char *name, const char *field, const struct language **ret,
                    struct err *err)
 {
-	const struct language *l = language_find(name);
+	const struct language *l = language_find(full_name(name));
 
 	if (!l)
-		return err_field(err, field, "must be one of python, javascript, typescript, bash");
+		return err_field(err, field,
+		                 "must be one of python, javascript, typescript, bash, or short: "
+		                 "py, js, ts, sh");
 	*ret = l;
 	return 0;
 }

@@ -15,6 +15,7 @@ struct language {
 };
 
 const struct language *language_find(const char *name); /* or NULL */
+/* Takes short names, too ("js"); what is kept and told is (*ret)->name. */
 must_check int language_check(const char *name, const char *field, const struct language **ret,
                               struct err *err);
 /* Whether a fork of a zygote is equivalent to this start. A zygote has already read its
