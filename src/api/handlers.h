@@ -166,3 +166,4 @@ int create_key(struct http_req *req, struct err *err);
 int revoke_key(struct http_req *req, struct err *err);
 int list_projects(struct http_req *req, struct err *err);
 int create_project(struct http_req *req, struct err *err);
+int delete_project(struct http_req *req, struct err *err);

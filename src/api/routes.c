@@ -152,6 +152,7 @@ static const struct http_route routes[] = {
 	{HTTP_DELETE, "/v1/keys/{key_id}", revoke_key,      HTTP_BODY_NONE,   SCOPE_ADMIN, QUERY("project")},
 	{HTTP_GET,    "/v1/projects",     list_projects,    HTTP_BODY_NONE,   SCOPE_ADMIN, NO_QUERY},
 	{HTTP_POST,   "/v1/projects",     create_project,   HTTP_BODY_JSON,   SCOPE_ADMIN, NO_QUERY},
+	{HTTP_DELETE, "/v1/projects/{project_id}", delete_project, HTTP_BODY_NONE, SCOPE_ADMIN, NO_QUERY},
 };
 /* clang-format on */
 static_assert(ARRAY_SIZE(routes) <= API_ROUTES_MAX, "a route has no row of counts");

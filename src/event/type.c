@@ -31,6 +31,7 @@ static const char *const names[] = {
 	[EVENT_KEY_REFUSED] = "key.refused",
 	[EVENT_KEY_LOGGED_IN] = "key.logged_in",
 	[EVENT_PROJECT_CREATED] = "project.created",
+	[EVENT_PROJECT_REMOVED] = "project.removed",
 	[EVENT_BUILD_STARTED] = "build.started",
 	[EVENT_BUILD_RETRIED] = "build.retried",
 	[EVENT_BUILD_ENDED] = "build.ended",

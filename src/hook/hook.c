@@ -477,6 +477,13 @@ int hooks_remove(struct hooks *hooks, const char *project_id, const char *id, st
 	return r;
 }
 
+void hooks_forget(struct hooks *hooks, const char *project_id)
+{
+	list_for_each (&hooks->all, struct hook, h, link)
+		if (strcmp(h->project_id, project_id) == 0)
+			hook_free(h);
+}
+
 void hooks_each(struct hooks *hooks, const char *project_id,
                 void (*fn)(const struct hook *h, void *arg), void *arg)
 {

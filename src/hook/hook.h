@@ -54,6 +54,8 @@ must_check int hooks_change(struct hooks *hooks, const char *project_id, const c
                             struct err *err);
 must_check int hooks_remove(struct hooks *hooks, const char *project_id, const char *id,
                             struct err *err); /* NOT_FOUND for another project's */
+/* All of a project's, whose rows are gone already. */
+void hooks_forget(struct hooks *hooks, const char *project_id);
 const struct hook *hooks_find(struct hooks *hooks, const char *project_id,
                               const char *id); /* or NULL */
 void hooks_each(struct hooks *hooks, const char *project_id,

@@ -5,8 +5,8 @@
  * table over digests tells a guesser nothing about secrets, and the last comparison takes constant
  * time.
  *
- * A revoked key leaves the tables at once but is not freed before the ring: a running request may
- * still hold it.
+ * A revoked key, and a project that was removed, leave the tables at once but are not freed before
+ * the ring: a running request may still hold them.
  */
 #include "tenant/key.h"
 
@@ -18,6 +18,7 @@
 #include "base/parse.h"
 #include "store/tables/keys.h"
 
+#include <assert.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <sys/stat.h>
@@ -50,7 +51,8 @@ struct project {
 	char id[ID_SIZE];
 	char *name;
 	uint64_t created_us;
-	struct list link; /* in order of creation */
+	bool is_removed;
+	struct list link; /* in order of creation, removed too */
 	UT_hash_handle by_id, by_name;
 };
 
@@ -510,6 +512,39 @@ int keyring_add_project(struct keyring *ring, const char *name, const char **ret
 	return 0;
 }
 
+/* Their rows are gone. */
+static void forget_keys(struct keyring *ring, const char *project_id)
+{
+	list_for_each (&ring->keys, struct key, key, link) {
+		if (key->is_forgotten || strcmp(key->project_id, project_id) != 0)
+			continue;
+		key->is_forgotten = true;
+		if (key->revoked_us != 0)
+			continue;
+		detach_key(ring, key);
+		key->revoked_us = clock_wall_us();
+	}
+}
+
+int keyring_remove_project(struct keyring *ring, const char *id, struct err *err)
+{
+	struct project *p = NULL;
+	int r;
+
+	HASH_FIND(by_id, ring->projects_by_id, id, strlen(id), p);
+	if (!p)
+		return err_set(err, ERR_NOT_FOUND, 0, "no project '%.64s'", id);
+	assert(p != default_project(ring));
+	r = store_delete_project(ring->store, p->id, err);
+	if (r < 0)
+		return r;
+	forget_keys(ring, p->id);
+	HASH_DELETE(by_id, ring->projects_by_id, p);
+	HASH_DELETE(by_name, ring->projects_by_name, p);
+	p->is_removed = true;
+	return 0;
+}
+
 const char *keyring_find_project(struct keyring *ring, const char *id_or_name)
 {
 	struct project *p = NULL;
@@ -534,5 +569,6 @@ void keyring_each_project(struct keyring *ring,
                           void *arg)
 {
 	list_for_each (&ring->projects, struct project, p, link)
-		fn(p->id, p->name, p->created_us, arg);
+		if (!p->is_removed)
+			fn(p->id, p->name, p->created_us, arg);
 }

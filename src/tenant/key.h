@@ -57,6 +57,10 @@ void keyring_each(struct keyring *ring, const char *project_id,
 /* Projects, for admins of the default project. */
 must_check int keyring_add_project(struct keyring *ring, const char *name, const char **ret_id,
                                    struct err *err);
+/* Not "default". With its keys, which open nothing from now on, and the rows of webhooks and
+ * quotas. The caller has seen to all else that it owns. The id that keyring_find_project() gave
+ * stays valid. */
+must_check int keyring_remove_project(struct keyring *ring, const char *id, struct err *err);
 const char *keyring_find_project(struct keyring *ring,
                                  const char *id_or_name); /* its id, or NULL */
 /* The name of a project's id, borrowed, or NULL. */

@@ -779,6 +779,13 @@ def create_project(api, box):
     assert api("create_project", body={"name": name})[0] == 409
 
 
+def delete_project(api, box):
+    made = api("create_project", body={"name": f"p-{uuid.uuid4().hex[:8]}"})[1]
+    assert api("delete_project", project_id=made["name"])[1] == {"id": made["id"]}
+    assert api("delete_project", project_id=made["id"])[0] == 404
+    assert api("delete_project", project_id="default")[0] == 409
+
+
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_an_operation_answers_as_described(api, sandbox, operation):
     assert operation in globals(), "an operation without an example here"

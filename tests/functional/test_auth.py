@@ -217,11 +217,39 @@ def test_environment_values_and_host_paths_are_in_no_log_or_error(daemon, sandbo
     assert "canary-5f2a" not in daemon.log()
 
 
+def test_a_project_is_removed_with_its_keys_once_it_is_empty(daemon, client, cli):
+    project = client.create_project("leaves")
+    key = client.create_key("of-it", project="leaves", scope="admin")
+    client.set_quota(project="leaves", sandboxes=5)
+    client.set_quota(project="leaves", key=key["key"]["id"], sandboxes=5)
+    with Client(daemon.url, key["secret"]) as own:
+        own.create_webhook("https://example.com/hook")
+        sandbox, volume = own.create(), own.create_volume("kept", size_mib=16)
+        status, _, err = cli("project", "rm", "leaves")
+        assert status == 125
+        assert "the project 'leaves' still has 1 sandbox, 1 volume\n  hint: remove them first, with a key of that project: 'cloche rm --all'" in err
+        sandbox.delete()
+        own.delete_volume(volume["id"])
+        assert cli.ok("project", "rm", "leaves") == ""
+        with pytest.raises(errors.Unauthenticated):
+            own.keys()
+    assert project["id"] not in [p["id"] for p in client.projects()]
+    assert client.create_project("leaves")["id"] != project["id"]
+    client.delete_project("leaves")
+    assert "project.removed" in cli.ok("events", "--all", "--type", "project.removed")
+
+
+def test_the_project_default_cannot_be_removed(cli):
+    status, _, err = cli("project", "rm", "default")
+    assert status == 125 and "the project 'default' is the operator's own, and stays" in err
+
+
 def test_an_admin_of_another_project_cannot_reach_keys_and_projects_of_all(daemon, client):
     project = client.create_project("admins-of-their-own")
     theirs = client.create_key("boss", scope="admin", project=project["id"])["secret"]
     assert call(daemon, "GET", "/v1/projects", key=theirs)[0] == 403
     assert call(daemon, "POST", "/v1/projects", {"name": "more"}, key=theirs)[0] == 403
+    assert call(daemon, "DELETE", f"/v1/projects/{project['id']}", key=theirs)[0] == 403
     status, body = call(daemon, "GET", "/v1/keys", key=theirs)
     assert status == 200 and {k["project_id"] for k in body["keys"]} == {project["id"]}
     assert call(daemon, "GET", "/v1/keys?project=default", key=theirs)[0] in (403, 404)

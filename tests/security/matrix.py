@@ -207,6 +207,7 @@ NATIVE = {
     "DELETE /v1/keys/{key_id}": Row(rank=8),
     "GET /v1/projects": Row(is_operators=True),
     "POST /v1/projects": Row({"name": "matrix-more"}, is_operators=True),
+    "DELETE /v1/projects/{project_id}": Row(is_operators=True, rank=9),
     "POST /mcp": Row({"jsonrpc": "2.0", "id": 1, "method": "ping"}, fields={"Mcp-Session-Id": "<mcp>"}, opens=Row(MCP, fields={"Mcp-Session-Id": "<mcp>"})),
     "GET /mcp": Row(fields=HOLD, opens=Row(fields=HOLD)),
     "DELETE /mcp": Row(fields={"Mcp-Session-Id": "<mcp>"}, rank=4),

@@ -3,10 +3,11 @@
  * The daemon: a connection to it, and what belongs to no single sandbox. Objects that only tell something come as the API
  * tells them (see the API reference), with its names.
  */
-import { type CodeOptions, CodeResult, type Language, collectCode } from "./code.js";
+import { type CodeOptions, CodeResult, type LanguageWord, collectCode } from "./code.js";
 import { ClocheError, ConnectionFailed, errorOfBody } from "./errors.js";
 import { type Command, ExecResult, type RunOptions, collect, events } from "./exec.js";
 import type { CallOptions } from "./exec-info.js";
+import { type Names, checkNames } from "./option-names.js";
 import { type SandboxFields, type Snapshot, volumePlaces } from "./options.js";
 import { type Caller, type Reply, Transport, readAll } from "./transport.js";
 import {
@@ -50,6 +51,26 @@ export interface OnceOptions extends Pick<SandboxFields, "template" | "packages"
   onStderr?: (chunk: string) => void;
   signal?: AbortSignal;
 }
+
+const ONCE: Names<OnceOptions> = {
+  template: 1,
+  packages: 1,
+  volumes: 1,
+  tags: 1,
+  env: 1,
+  limits: 1,
+  engine: 1,
+  minGrade: 1,
+  network: 1,
+  source: 1,
+  files: 1,
+  cwd: 1,
+  user: 1,
+  timeoutMs: 1,
+  onStdout: 1,
+  onStderr: 1,
+  signal: 1,
+};
 
 export interface BuildOptions {
   /** A recipe's text; without it `name` is one that comes with cloche. */
@@ -123,6 +144,7 @@ export class Daemon implements Caller {
 
   /** One call, a fresh sandbox, gone after. */
   async run(command: Command, options: OnceOptions & Pick<RunOptions, "stdin"> = {}): Promise<ExecResult> {
+    checkNames("run", { ...ONCE, stdin: 1 }, options);
     const { onStdout, onStderr, stdin, ...rest } = options;
     const what = typeof command === "string" ? { command } : { argv: [...command] };
     const text = typeof stdin === "string" ? stdin : stdin && new TextDecoder().decode(stdin);
@@ -134,7 +156,8 @@ export class Daemon implements Caller {
   }
 
   /** The same for code. */
-  async runCode(code: string, options: OnceOptions & Pick<CodeOptions, "onResult"> & { language?: Language } = {}): Promise<CodeResult> {
+  async runCode(code: string, options: OnceOptions & Pick<CodeOptions, "onResult"> & { language?: LanguageWord } = {}): Promise<CodeResult> {
+    checkNames("runCode", { ...ONCE, onResult: 1, language: 1 }, options);
     const { onStdout, onStderr, onResult } = options;
     const body = { code, language: options.language, ...onceBody(options) };
     const parts: RequestParts = { body, timeoutMs: FOREVER, signal: options.signal };
@@ -147,6 +170,7 @@ export class Daemon implements Caller {
   async usage(
     options: { groupBy?: "project" | "sandbox" | "day"; from?: string; to?: string; project?: string } = {},
   ): Promise<Json[]> {
+    checkNames("usage", { groupBy: 1, from: 1, to: 1, project: 1 }, options);
     const { groupBy = "project", from, to, project } = options;
     const rows: Json[] = [];
     for await (const row of this.pages(["usage"], "rows", { group_by: groupBy, from, to, project })) rows.push(row);
@@ -188,6 +212,7 @@ export class Daemon implements Caller {
 
   /** {limits, current, …} of the caller's project, another project or a key. */
   async quota(options: { project?: string; key?: string } = {}): Promise<Json> {
+    checkNames("quota", { project: 1, key: 1 }, options);
     const { project, key } = options;
     if (key !== undefined) return this.call(request("GET", ["keys", key, "quota"], { query: { project } }));
     if (project !== undefined) return this.call(request("GET", ["projects", project, "quota"]));
@@ -198,7 +223,8 @@ export class Daemon implements Caller {
    * Sets all limits of a project (for admins of "default") or a key: sandboxes, vcpus, memory_mib, disk_mib, creates_per_minute,
    * budget (text). Those left out have their default; "unlimited" is none.
    */
-  setQuota(limits: Json, options: { project?: string; key?: string } = {}): Promise<Json> {
+  async setQuota(limits: Json, options: { project?: string; key?: string } = {}): Promise<Json> {
+    checkNames("setQuota", { project: 1, key: 1 }, options);
     const { project, key } = options;
     if (key !== undefined) return this.call(request("PUT", ["keys", key, "quota"], { query: { project }, body: limits }));
     return this.call(request("PUT", ["projects", project ?? "default", "quota"], { body: limits }));
@@ -206,15 +232,18 @@ export class Daemon implements Caller {
 
   /** API keys of the project, without their secrets. */
   async keys(options: { project?: string } = {}): Promise<Json[]> {
+    checkNames("keys", { project: 1 }, options);
     return (await this.call(request("GET", ["keys"], { query: { project: options.project } })))["keys"];
   }
   /** {key, secret}: the secret is shown this once. The key is good for expiresInMs, or until it is revoked. */
-  createKey(name: string, options: { scope?: "read" | "write" | "admin"; project?: string; expiresInMs?: number } = {}): Promise<Json> {
+  async createKey(name: string, options: { scope?: "read" | "write" | "admin"; project?: string; expiresInMs?: number } = {}): Promise<Json> {
+    checkNames("createKey", { scope: 1, project: 1, expiresInMs: 1 }, options);
     const { scope, project, expiresInMs } = options;
     return this.call(request("POST", ["keys"], { body: { name, scope, project, expires_in_ms: expiresInMs } }));
   }
   /** From now on it opens nothing, and what is open with it ends. */
   async revokeKey(id: string, options: { project?: string } = {}): Promise<void> {
+    checkNames("revokeKey", { project: 1 }, options);
     await this.call(request("DELETE", ["keys", id], { query: { project: options.project } }));
   }
 
@@ -223,11 +252,13 @@ export class Daemon implements Caller {
     return (await this.call(request("GET", ["webhooks"])))["webhooks"];
   }
   /** {webhook, secret}: events of the project go to url from now on; the secret is shown this once. */
-  createWebhook(url: string, options: { types?: string } = {}): Promise<Json> {
+  async createWebhook(url: string, options: { types?: string } = {}): Promise<Json> {
+    checkNames("createWebhook", { types: 1 }, options);
     return this.call(request("POST", ["webhooks"], { body: { url, types: options.types } }));
   }
   /** What is left out stays; types "" is all of them. */
-  updateWebhook(id: string, options: { url?: string; types?: string }): Promise<Json> {
+  async updateWebhook(id: string, options: { url?: string; types?: string }): Promise<Json> {
+    checkNames("updateWebhook", { url: 1, types: 1 }, options);
     return this.call(request("PATCH", ["webhooks", id], { body: { url: options.url, types: options.types } }));
   }
   /** Events go there no more. */
@@ -244,7 +275,8 @@ export class Daemon implements Caller {
     return (await this.call(request("GET", ["snapshots", idOrName]))) as Snapshot;
   }
   /** Its name, and when it goes by itself. */
-  updateSnapshot(idOrName: string, options: { name?: string; expiresInMs?: number }): Promise<Json> {
+  async updateSnapshot(idOrName: string, options: { name?: string; expiresInMs?: number }): Promise<Json> {
+    checkNames("updateSnapshot", { name: 1, expiresInMs: 1 }, options);
     const body = { name: options.name, expires_in_ms: options.expiresInMs };
     return this.call(request("PATCH", ["snapshots", idOrName], { body }));
   }
@@ -266,7 +298,8 @@ export class Daemon implements Caller {
     return this.call(request("GET", ["volumes", idOrName]));
   }
   /** Files that outlive sandboxes: `volumes` of a create says where one has them. With `oneWriter` only one at a time may write. */
-  createVolume(name: string, options: { sizeMib?: number; oneWriter?: boolean } = {}): Promise<Json> {
+  async createVolume(name: string, options: { sizeMib?: number; oneWriter?: boolean } = {}): Promise<Json> {
+    checkNames("createVolume", { sizeMib: 1, oneWriter: 1 }, options);
     const body = { name, size_mib: options.sizeMib, one_writer: options.oneWriter };
     return this.call(request("POST", ["volumes"], { body }));
   }
@@ -290,7 +323,8 @@ export class Daemon implements Caller {
    * (added, deleted, modified), what `changed`, and types, sizes, modes and owners of both sides; with `patch` also what
    * changed in texts, as a unified diff.
    */
-  diff(from: string, to: string, options: DiffOptions = {}): Promise<Json> {
+  async diff(from: string, to: string, options: DiffOptions = {}): Promise<Json> {
+    checkNames("diff", { patch: 1, limit: 1, signal: 1 }, options);
     const query = { from, to, patch: options.patch, limit: options.limit };
     return this.call(request("GET", ["diff"], { query, timeoutMs: FOREVER, signal: options.signal }));
   }
@@ -360,6 +394,7 @@ export class Daemon implements Caller {
   }
   /** Builds a template to its end. One that failed throws its error. */
   async buildTemplate(options: BuildOptions & { onLog?: (line: string) => void }): Promise<Json> {
+    checkNames("buildTemplate", { recipe: 1, name: 1, shared: 1, fresh: 1, retries: 1, onLog: 1 }, options);
     return this.awaitBuild(await this.startBuild(options), options);
   }
   /** Installs packages ahead of the creates and runs that ask for them; resolves with the build once it is ready. */
@@ -367,6 +402,7 @@ export class Daemon implements Caller {
     packages: readonly string[],
     options: { template?: string; language?: string; onProgress?: (build: Json) => void; onLog?: (line: string) => void } = {},
   ): Promise<Json> {
+    checkNames("preparePackages", { template: 1, language: 1, onProgress: 1, onLog: 1 }, options);
     const body = { packages, template: options.template, language: options.language };
     return this.awaitBuild(await this.call(request("POST", ["builds"], { body })), options);
   }
@@ -395,6 +431,10 @@ export class Daemon implements Caller {
   /** For admins of "default". */
   createProject(name: string): Promise<Json> {
     return this.call(request("POST", ["projects"], { body: { name } }));
+  }
+  /** With its keys, by id or name; for admins of "default". Refused while it has sandboxes, volumes, snapshots or templates. */
+  async deleteProject(project: string): Promise<void> {
+    await this.call(request("DELETE", ["projects", project]));
   }
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Keys and projects. An admin rules over the keys of its own project; an admin of the project
- * "default" over all projects.
+ * Keys. An admin rules over those of its own project; an admin of the project "default" over all.
  */
 #include "api/api.h"
 #include "api/frame/find.h"
@@ -118,59 +117,4 @@ int revoke_key(struct http_req *req, struct err *err)
 	tell_key(req, EVENT_KEY_REVOKED, project_id, id, NULL);
 	json_put_str(reply_begin(&reply), "id", id);
 	return reply_send(&reply, req, 200, err);
-}
-
-static void put_project(const char *id, const char *name, uint64_t created_us, void *arg)
-{
-	struct json_writer *w = arg;
-
-	json_open_object(w, NULL);
-	json_put_str(w, "id", id);
-	json_put_str(w, "name", name);
-	json_put_u64(w, "created_us", created_us);
-	json_close_object(w);
-}
-
-int list_projects(struct http_req *req, struct err *err)
-{
-	const struct api *api = http_app_arg(req);
-	struct reply reply;
-	struct json_writer *w;
-	int r = check_is_default(req, err);
-
-	if (r < 0)
-		return r;
-	w = reply_begin(&reply);
-	json_open_array(w, "projects");
-	keyring_each_project(api->keyring, put_project, w);
-	json_close_array(w);
-	return reply_send(&reply, req, 200, err);
-}
-
-int create_project(struct http_req *req, struct err *err)
-{
-	const struct api *api = http_app_arg(req);
-	const char *name = NULL, *id;
-	const struct json_field fields[] = {
-		{"name", JSON_FIELD_STRING, &name, /* required= */ true, .min = 1,
-	         .max = NAME_BYTES_MAX},
-	};
-	struct event event;
-	struct reply reply;
-	struct json_writer *w;
-	int r = check_is_default(req, err);
-
-	if (r == 0)
-		r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
-	if (r == 0)
-		r = keyring_add_project(api->keyring, name, &id, err);
-	if (r < 0)
-		return r;
-	event_put_text(event_begin(&event, api->events, EVENT_PROJECT_CREATED, id, NULL), "name",
-	               name);
-	event_end(&event);
-	w = reply_begin(&reply);
-	json_put_str(w, "id", id);
-	json_put_str(w, "name", name);
-	return reply_send(&reply, req, 201, err);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Projects: made and listed. */
+/* Projects: made, listed and removed. */
 #include "cli/frame/group.h"
 
 static int create(struct command *c, struct err *err)
@@ -24,6 +24,13 @@ static const struct subcommand subcommands[] = {
          .resource = &projects},
 	{"ls", resource_ls, "[OPTIONS]", "Lists the projects.", "  cloche project ls",
          .resource = &projects},
+	{"rm", resource_rm, "[OPTIONS] PROJECT",
+         "Removes a project with its keys, webhooks and quotas. Refused while it has sandboxes, "
+         "volumes,\n"
+         "snapshots, templates or builds that go on: those are removed first, with a key of it. "
+         "What it\n"
+         "used stays in 'cloche usage', and what happened in 'cloche events'.",
+         "  cloche project rm acme", .n_words = 1, .resource = &projects},
 };
 
 static const struct group group = {

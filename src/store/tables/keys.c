@@ -12,3 +12,38 @@ int store_delete_key(struct store *st, const char *id, struct err *err)
 	bind_text(stmt, 1, id);
 	return statement_run(db, stmt, id, err);
 }
+
+static int delete_rows(sqlite3 *db, const char *project_id, struct err *err)
+{
+	static const char *const statements[] = {
+		"DELETE FROM quotas WHERE owner_id = ?1 OR owner_id IN "
+		"(SELECT id FROM keys WHERE project_id = ?1)",
+		"DELETE FROM hooks WHERE project_id = ?1",
+		"DELETE FROM keys WHERE project_id = ?1",
+		"DELETE FROM projects WHERE id = ?1",
+	};
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(statements) && r == 0; i++) {
+		sqlite3_stmt *stmt = statement_new(db, statements[i]);
+
+		bind_text(stmt, 1, project_id);
+		r = statement_run(db, stmt, project_id, err);
+	}
+	return r;
+}
+
+int store_delete_project(struct store *st, const char *id, struct err *err)
+{
+	sqlite3 *db = store_db(st);
+	int r = statement_run(db, statement_new(db, "SAVEPOINT project"), id, err);
+
+	if (r < 0)
+		return r;
+	r = delete_rows(db, id, err);
+	store_count_durable(st);
+	if (r == 0)
+		return statement_run(db, statement_new(db, "RELEASE project"), id, err);
+	(void)sqlite3_exec(db, "ROLLBACK TO project; RELEASE project", NULL, NULL, NULL);
+	return r;
+}

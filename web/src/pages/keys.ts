@@ -153,7 +153,7 @@ export const page: Page = {
     newProject.hidden = !ctx.who.isHostAdmin;
     replace(root, pageHead("Keys and quotas", chooser, newProject, el("button", { class: "primary", on: { click: makeKey } }, "New key")), place);
     const again = ctx.live.keep(show, (entry) => /^(key\.(created|revoked)|quota\.)/.test(entry.type), ctx.signal);
-    if (ctx.who.isHostAdmin) ctx.live.keep(() => listProjects().catch(() => undefined), (entry) => entry.type === "project.created", ctx.signal);
+    if (ctx.who.isHostAdmin) ctx.live.keep(() => listProjects().catch(() => undefined), (entry) => /^project\./.test(entry.type), ctx.signal);
     return () => undefined;
   },
 };

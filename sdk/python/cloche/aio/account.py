@@ -112,3 +112,7 @@ class AsyncAccount(AsyncCaller):
     async def create_project(self, name: str) -> Json:
         """For admins of "default"."""
         return await self.call(request("POST", ["projects"], body={"name": name}))
+
+    async def delete_project(self, project: str) -> None:
+        """With its keys, by id or name; for admins of "default". Refused while it has sandboxes, volumes, snapshots or templates."""
+        await self.call(request("DELETE", ["projects", project]))

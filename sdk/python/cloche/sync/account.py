@@ -113,3 +113,7 @@ class Account(Caller):
     def create_project(self, name: str) -> Json:
         """For admins of "default"."""
         return self.call(request("POST", ["projects"], body={"name": name}))
+
+    def delete_project(self, project: str) -> None:
+        """With its keys, by id or name; for admins of "default". Refused while it has sandboxes, volumes, snapshots or templates."""
+        self.call(request("DELETE", ["projects", project]))
