@@ -28,6 +28,11 @@ def test_an_option_that_does_not_exist_is_refused_with_the_one_that_was_meant(cl
         client.create(**fields)
 
 
+def test_an_option_of_fork_that_does_not_exist_is_refused_with_the_one_that_was_meant(sandbox):
+    with pytest.raises(TypeError, match=re.escape("fork() has no option 'timeouts'; did you mean 'timeout'?")):
+        sandbox.fork(1, timeouts=5)
+
+
 def test_memory_as_a_number_is_its_limit_in_mib(make_sandbox):
     assert make_sandbox(memory=96).info.limits["memory_mib"] == 96
 

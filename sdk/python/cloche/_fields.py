@@ -86,6 +86,17 @@ def check_fields(fields: Mapping[str, Any]) -> None:
         raise TypeError(f"a sandbox has no option {word!r}{hint}")
 
 
+FORK_FIELDS = ("on_connection", "name", "tags", "env", "network", "timeout", "idle_timeout", "on_timeout", "persistent")
+
+
+def check_fork_fields(fields: Mapping[str, Any]) -> None:
+    """The same for fork()."""
+    for word in fields:
+        if word not in FORK_FIELDS:
+            near = difflib.get_close_matches(word, (*FORK_FIELDS, "count", "memory"), 1)
+            raise TypeError(f"fork() has no option {word!r}{f'; did you mean {near[0]!r}?' if near else ''}")
+
+
 def own_words(fields: Mapping[str, Any]) -> Dict[str, Any]:
     """The fields by cloche's own names; where both are given cloche's own word wins."""
     own = dict(fields)

@@ -3,7 +3,8 @@
  * The tool that every agent framework's adapter offers to its model: run code in a sandbox whose state stays. Here is what
  * they share, and nothing of any framework: which sandbox, what a call's arguments are, and what the model is told.
  */
-import { type CodeResult, type Language, textOfError } from "./code.js";
+import { type CodeResult, textOfError } from "./code.js";
+import type { Language } from "./options.js";
 import { Sandbox, type SandboxOptions } from "./sandbox.js";
 import type { OtherSpellings } from "./spellings.js";
 

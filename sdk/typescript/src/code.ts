@@ -5,12 +5,11 @@
 import { ClocheError, ConnectionFailed, errorOfBody } from "./errors.js";
 import { type ExecEvent, TextSink } from "./exec.js";
 import type { CallOptions } from "./exec-info.js";
+import { checkNames } from "./names.js";
+import type { Language, LanguageWord } from "./options.js";
 import type { Caller } from "./transport.js";
 import { type Json, Kept, type RequestParts, fromBase64, request, textOrBase64 } from "./wire.js";
 
-export type Language = "python" | "javascript" | "typescript" | "bash";
-/** A language as it may be asked for. */
-export type LanguageWord = Language | "py" | "js" | "ts" | "sh";
 
 export interface CodeOptions extends CallOptions {
   /** Python, unless another is named. */
@@ -293,6 +292,7 @@ export class Contexts {
 
   /** An interpreter with a state of its own; a sandbox has 16 at most. */
   async create(options: ContextOptions = {}): Promise<ContextInfo> {
+    checkNames("create", { name: 1, language: 1, cwd: 1, env: 1, user: 1 }, options);
     const { name, language, cwd, env, user } = options;
     return new ContextInfo(await this.call("POST", [], { body: { name, language, cwd, env, user } }));
   }

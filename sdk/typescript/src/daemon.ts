@@ -3,12 +3,12 @@
  * The daemon: a connection to it, and what belongs to no single sandbox. Objects that only tell something come as the API
  * tells them (see the API reference), with its names.
  */
-import { type CodeOptions, CodeResult, type LanguageWord, collectCode } from "./code.js";
+import { type CodeOptions, CodeResult, collectCode } from "./code.js";
 import { ClocheError, ConnectionFailed, errorOfBody } from "./errors.js";
 import { type Command, ExecResult, type RunOptions, collect, events } from "./exec.js";
 import type { CallOptions } from "./exec-info.js";
-import { type Names, checkNames } from "./option-names.js";
-import { type SandboxFields, type Snapshot, volumePlaces } from "./options.js";
+import { type Names, checkNames } from "./names.js";
+import { type LanguageWord, type SandboxFields, type Snapshot, volumePlaces } from "./options.js";
 import { type Caller, type Reply, Transport, readAll } from "./transport.js";
 import {
   FOREVER,

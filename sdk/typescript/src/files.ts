@@ -4,6 +4,7 @@
  */
 import { errorOfBody } from "./errors.js";
 import type { CallOptions } from "./exec-info.js";
+import { checkNames } from "./names.js";
 import { type Caller, readAll } from "./transport.js";
 import { FOREVER, type Json, NDJSON, type RequestParts, type Source, jsonLines, request } from "./wire.js";
 
@@ -107,6 +108,7 @@ export class Files {
 
   /** Puts all of it there or nothing; streams are sent as they come. */
   async write(path: string, data: Source, options: WriteOptions = {}): Promise<Entry> {
+    checkNames("write", { mode: 1, append: 1, parents: 1, exclusive: 1, ifUnchanged: 1, user: 1, signal: 1 }, options);
     const { signal, mode, append, parents, exclusive, ifUnchanged, user } = options;
     const query = { path, mode: modeWord(mode), append, parents, exclusive, if_mtime_us: ifUnchanged?.raw["mtime_us"], user };
     return new Entry(await this.client.call(await this.request("PUT", "", { query, stream: data, signal })));
@@ -119,11 +121,13 @@ export class Files {
 
   /** What is there: a link itself, unless `follow`. */
   async stat(path: string, options: { follow?: boolean } & FileOptions = {}): Promise<Entry> {
+    checkNames("stat", { follow: 1, user: 1, signal: 1 }, options);
     return new Entry(await this.get("stat", { path, follow: options.follow, user: options.user }, options.signal));
   }
 
   /** Whether anything is there. */
   async exists(path: string, options: { follow?: boolean } & FileOptions = {}): Promise<boolean> {
+    checkNames("exists", { follow: 1, user: 1, signal: 1 }, options);
     return (await this.get("exists", { path, follow: options.follow, user: options.user }, options.signal))["exists"];
   }
 
@@ -137,7 +141,8 @@ export class Files {
   }
 
   /** `parents` makes missing ones, and then one that is there is fine. */
-  mkdir(path: string, options: { parents?: boolean; mode?: number } & FileOptions = {}): Promise<void> {
+  async mkdir(path: string, options: { parents?: boolean; mode?: number } & FileOptions = {}): Promise<void> {
+    checkNames("mkdir", { parents: 1, mode: 1, user: 1, signal: 1 }, options);
     const { signal, mode, parents, user } = options;
     return this.post("mkdir", { path, parents, mode: modeWord(mode), user }, signal);
   }
@@ -159,13 +164,15 @@ export class Files {
   }
 
   /** With `recursive` of all below it. */
-  chmod(path: string, mode: number, options: { recursive?: boolean } & FileOptions = {}): Promise<void> {
+  async chmod(path: string, mode: number, options: { recursive?: boolean } & FileOptions = {}): Promise<void> {
+    checkNames("chmod", { recursive: 1, user: 1, signal: 1 }, options);
     const { signal, recursive, user } = options;
     return this.post("chmod", { path, mode: modeWord(mode), recursive, user }, signal);
   }
 
   /** `owner` is "user" or "user:group", names or numbers. */
-  chown(path: string, owner: string, options: { recursive?: boolean } & FileOptions = {}): Promise<void> {
+  async chown(path: string, owner: string, options: { recursive?: boolean } & FileOptions = {}): Promise<void> {
+    checkNames("chown", { recursive: 1, user: 1, signal: 1 }, options);
     const { signal, recursive, user } = options;
     return this.post("chown", { path, owner, recursive, user }, signal);
   }
@@ -177,6 +184,7 @@ export class Files {
 
   /** A file, or with `recursive` a directory and all in it. */
   async remove(path: string, options: { recursive?: boolean; missingOk?: boolean } & FileOptions = {}): Promise<void> {
+    checkNames("remove", { recursive: 1, missingOk: 1, user: 1, signal: 1 }, options);
     const { signal, recursive, missingOk, user } = options;
     const query = { path, recursive, missing_ok: missingOk, user };
     await this.client.call(await this.request("DELETE", "", { query, signal }));

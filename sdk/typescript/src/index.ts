@@ -10,8 +10,6 @@ export {
   type CodeError,
   type CodeOptions,
   type ContextOptions,
-  type Language,
-  type LanguageWord,
 } from "./code.js";
 export type { BuildOptions, ClientOptions, DiffOptions, OnceOptions } from "./daemon.js";
 export * from "./errors.js";
@@ -30,6 +28,8 @@ export { Entry, Files, type FileOptions, type WatchEvent, type WriteOptions } fr
 export { Fs, FsError, type Dirent, type FsWhat, type Stats } from "./fs.js";
 export {
   SandboxInfo,
+  type Language,
+  type LanguageWord,
   type Limits,
   type NetworkPolicy,
   type Port,

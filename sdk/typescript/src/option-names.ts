@@ -5,12 +5,9 @@
  */
 import type { CodeOptions } from "./code.js";
 import type { RunOptions, StartOptions } from "./exec.js";
-import type { Limits, SandboxFields } from "./options.js";
+import { type Names, check } from "./names.js";
+import type { SandboxFields } from "./options.js";
 import type { OtherSpellings } from "./spellings.js";
-
-type Names<T> = Record<keyof Required<T>, 1>;
-
-const LIMITS: Names<Limits> = { vcpus: 1, memory_mib: 1, disk_mib: 1, inodes: 1, pids: 1, open_files: 1, output_mib: 1, execs: 1 };
 
 const FIELDS: Names<SandboxFields & OtherSpellings> = {
   name: 1,
@@ -64,31 +61,7 @@ const CODE: Names<CodeOptions> = {
 };
 const TABLES = { sandbox: { ...FIELDS, client: 1 }, run: RUN, start: START, runCode: CODE };
 
-/** Edits from one word to the other, by Levenshtein. */
-function distance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++)
-      next.push(Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (a[i - 1]!.toLowerCase() === b[j - 1]!.toLowerCase() ? 0 : 1)));
-    row = next;
-  }
-  return row[b.length]!;
-}
-
-function nearest(word: string, names: readonly string[]): string | undefined {
-  const plain = word.replace(/_/g, "");
-  const best = names.map((name): [number, string] => [distance(plain, name), name]).sort((a, b) => a[0] - b[0])[0];
-  return best && best[0] <= Math.max(1, word.length / 3) ? best[1] : undefined;
-}
-
 /** Throws a TypeError for an option that does not exist. */
 export function checkOptions(of: keyof typeof TABLES, options: object): void {
-  const names = Object.keys(TABLES[of]);
-  for (const word of Object.keys(options)) {
-    if (names.includes(word)) continue;
-    const near = nearest(word, names);
-    const hint = of === "sandbox" && word in LIMITS ? `; write limits: { ${word}: … }` : near ? `; did you mean '${near}'?` : "";
-    throw new TypeError(`${of === "sandbox" ? "a sandbox" : `${of}()`} has no option '${word}'${hint}`);
-  }
+  check(of === "sandbox" ? "a sandbox" : `${of}()`, Object.keys(TABLES[of]), options);
 }

@@ -2,9 +2,12 @@
 /**
  * What can be said of a sandbox when it is made, and what is told of it.
  */
-import type { LanguageWord } from "./code.js";
 import type { Ended } from "./exec-info.js";
 import type { Json } from "./wire.js";
+
+export type Language = "python" | "javascript" | "typescript" | "bash";
+/** A language as it may be asked for. */
+export type LanguageWord = Language | "py" | "js" | "ts" | "sh";
 
 export interface Limits {
   vcpus?: number;

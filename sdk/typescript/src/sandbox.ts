@@ -6,7 +6,7 @@
  *     await using sandbox = await Sandbox.create();
  *     const { stdout } = await sandbox.run("echo $((6*7))");
  */
-import { CodeEvent, type CodeOptions, CodeResult, Contexts, type Language, codeBody, codeEvents, collectCode } from "./code.js";
+import { CodeEvent, type CodeOptions, CodeResult, Contexts, codeBody, codeEvents, collectCode } from "./code.js";
 import { Daemon, type DiffOptions } from "./daemon.js";
 import { ApplyConflict, ClocheError, Gone, NotFound } from "./errors.js";
 import {
@@ -23,8 +23,9 @@ import {
 import { type CallOptions, ExecInfo } from "./exec-info.js";
 import { Files, type WriteOptions } from "./files.js";
 import { Fs } from "./fs.js";
+import { checkNames } from "./names.js";
 import { checkOptions } from "./option-names.js";
-import { type NetworkPolicy, type Port, type SandboxFields, SandboxInfo, type SandboxState, type Snapshot, createBody, idOf } from "./options.js";
+import { type LanguageWord, type NetworkPolicy, type Port, type SandboxFields, SandboxInfo, type SandboxState, type Snapshot, createBody, idOf } from "./options.js";
 import { type CommandParams, FinishedCommand, type OtherSpellings, RunningCommand, ownWords } from "./spellings.js";
 import { FOREVER, type Json, NDJSON, type RequestParts, type Source, request } from "./wire.js";
 
@@ -89,6 +90,7 @@ export class Sandbox {
 
   /** By id or name, from anywhere. */
   static async get(idOrName: string, options: { client?: Client } & CallOptions = {}): Promise<Sandbox> {
+    checkNames("get", { client: 1, signal: 1 }, options);
     const client = options.client ?? new Client();
     const req = request("GET", ["sandboxes", idOrName], { signal: options.signal });
     return Sandbox.of(client, new SandboxInfo(await client.call(req)));
@@ -103,6 +105,7 @@ export class Sandbox {
   static async *list(
     options: { client?: Client; tag?: string; state?: SandboxState; pageSize?: number } = {},
   ): AsyncGenerator<Sandbox> {
+    checkNames("list", { client: 1, tag: 1, state: 1, pageSize: 1 }, options);
     const client = options.client ?? new Client();
     const { tag, state, pageSize: limit } = options;
     for await (const one of client.pages(["sandboxes"], "sandboxes", { tag, state, limit }))
@@ -186,9 +189,10 @@ export class Sandbox {
   }
 
   /** Changes what is given; `lifetimeMs` is counted from now. */
-  update(
+  async update(
     options: Pick<SandboxOptions, "name" | "tags" | "env" | "limits" | "lifetimeMs" | "idleTimeoutMs" | "onTimeout" | "onIdle" | "autoResume" | "pausedTimeCounts">,
   ): Promise<SandboxInfo> {
+    checkNames("update", { name: 1, tags: 1, env: 1, limits: 1, lifetimeMs: 1, idleTimeoutMs: 1, onTimeout: 1, onIdle: 1, autoResume: 1, pausedTimeCounts: 1 }, options);
     return this.change("PATCH", [], { body: createBody(options) });
   }
 
@@ -198,7 +202,8 @@ export class Sandbox {
    * a call end. By default to disk where that can be done: `info.pausedTo` tells. An open TCP connection prevents a pause to disk, unless
    * `onConnection: "close"` lets it be found closed afterwards.
    */
-  pause(options: { to?: "disk" | "memory"; onConnection?: "refuse" | "close" } = {}): Promise<SandboxInfo> {
+  async pause(options: { to?: "disk" | "memory"; onConnection?: "refuse" | "close" } = {}): Promise<SandboxInfo> {
+    checkNames("pause", { to: 1, onConnection: 1 }, options);
     const body = { to: options.to, on_connection: options.onConnection };
     return this.change("POST", ["pause"], { body, timeoutMs: FOREVER });
   }
@@ -206,7 +211,8 @@ export class Sandbox {
    * Lets a paused one go on, or starts a stopped persistent one over its files. With `memory: false` one that is paused on disk
    * is started over its files, too: its programs are lost.
    */
-  resume(options: { memory?: boolean } = {}): Promise<SandboxInfo> {
+  async resume(options: { memory?: boolean } = {}): Promise<SandboxInfo> {
+    checkNames("resume", { memory: 1 }, options);
     return this.change("POST", ["resume"], { body: { memory: options.memory }, timeoutMs: FOREVER });
   }
   /** Ends all processes. The files of a persistent one stay, any other has ended with this. One that is already gone is fine. */
@@ -254,6 +260,7 @@ export class Sandbox {
 
   /** Starts a command and gives its events as they come. */
   async *stream(command: Command, options: RunOptions = {}): AsyncGenerator<ExecEvent> {
+    checkOptions("run", options);
     await this.open();
     const body = { ...execBody(command, options), kill_on_disconnect: options.killOnDisconnect || undefined };
     const parts = { body, accept: NDJSON, timeoutMs: FOREVER, signal: options.signal };
@@ -291,7 +298,7 @@ export class Sandbox {
    * Runs code in an interpreter whose state stays from call to call: Python, unless another is named. Code that fails is no
    * exception here: see `error` of the result.
    */
-  async runCode(code: string, options: CodeOptions | Language = {}): Promise<CodeResult> {
+  async runCode(code: string, options: CodeOptions | LanguageWord = {}): Promise<CodeResult> {
     const how: CodeOptions = typeof options === "string" ? { language: options } : options;
     checkOptions("runCode", how);
     const parts: RequestParts = { body: codeBody(code, how), timeoutMs: FOREVER, signal: how.signal };
@@ -300,8 +307,10 @@ export class Sandbox {
   }
 
   /** The same, event by event: stdout, stderr, result, error, and at last exit. */
-  runCodeStream(code: string, options: CodeOptions | Language = {}): AsyncGenerator<CodeEvent> {
-    return codeEvents(this.codeStream(code, typeof options === "string" ? { language: options } : options));
+  runCodeStream(code: string, options: CodeOptions | LanguageWord = {}): AsyncGenerator<CodeEvent> {
+    const how: CodeOptions = typeof options === "string" ? { language: options } : options;
+    checkOptions("runCode", how);
+    return codeEvents(this.codeStream(code, how));
   }
 
   private async *codeStream(code: string, how: CodeOptions): AsyncGenerator<ExecEvent> {
@@ -358,6 +367,7 @@ export class Sandbox {
    * many of this sandbox stay, and the older ones without a name go.
    */
   async snapshot(options: SnapshotOptions = {}): Promise<Snapshot> {
+    checkNames("snapshot", { name: 1, memory: 1, onConnection: 1, expiresInMs: 1, keepLast: 1 }, options);
     const { name, memory = false, onConnection, expiresInMs, keepLast } = options;
     const body = { name, memory, on_connection: onConnection, expires_in_ms: expiresInMs, keep_last: keepLast };
     return (await this.call("POST", ["snapshots"], { body, timeoutMs: FOREVER })) as Snapshot;
@@ -372,6 +382,7 @@ export class Sandbox {
    * ForkError has those that were, as `sandboxes`, and why not, as `failed`.
    */
   async fork(count = 1, options: ForkOptions = {}): Promise<Sandbox[]> {
+    checkNames("fork", { memory: 1, onConnection: 1, name: 1, tags: 1, env: 1, network: 1, lifetimeMs: 1, idleTimeoutMs: 1, onTimeout: 1, persistent: 1 }, options);
     const { memory = true, onConnection, ...rest } = options;
     const body = { count, memory, on_connection: onConnection, ...createBody(rest) };
     const made = await this.call("POST", ["fork"], { body, timeoutMs: FOREVER });
@@ -386,6 +397,7 @@ export class Sandbox {
    * ApplyConflict tells the paths, unless `onConflict` says "skip" (all but those) or "theirs" (the fork's files win).
    */
   async apply(fork: string | { id: string }, options: { onConflict?: "fail" | "skip" | "theirs"; base?: string } = {}): Promise<Json> {
+    checkNames("apply", { onConflict: 1, base: 1 }, options);
     const body = { from: idOf(fork), on_conflict: options.onConflict, base: options.base };
     const result = await this.call("POST", ["apply"], { body, timeoutMs: FOREVER });
     if (!result["applied"]) throw new ApplyConflict(result["conflicts"], result["conflict_count"]);
@@ -440,11 +452,13 @@ export class Sandbox {
     return this.call("PUT", ["network"], { body: { policy } });
   }
   /** One host more, a name or a range, behind all rules of its policy: decides about what none of them matches. */
-  allowNetwork(host: string, options: { port?: number } = {}): Promise<Json> {
+  async allowNetwork(host: string, options: { port?: number } = {}): Promise<Json> {
+    checkNames("allowNetwork", { port: 1 }, options);
     return this.call("POST", ["network", "allow"], { body: { host, port: options.port } });
   }
   /** {policy, complete, upto}: the smallest policy that would have sufficed while its policy had mode "record". */
-  suggestNetwork(options: { after?: number } = {}): Promise<Json> {
+  async suggestNetwork(options: { after?: number } = {}): Promise<Json> {
+    checkNames("suggestNetwork", { after: 1 }, options);
     return this.call("GET", ["network", "suggestion"], { query: { after: options.after } });
   }
   /** What the network wall decided, the oldest first. */
@@ -453,7 +467,8 @@ export class Sandbox {
     yield* this.client.pages(["sandboxes", this.id, "network", "decisions"], "decisions", {});
   }
   /** {allowed, rule, strength, …}: which rule decides about a URL, and how strongly. */
-  explainNetwork(url: string, options: { method?: string } = {}): Promise<Json> {
+  async explainNetwork(url: string, options: { method?: string } = {}): Promise<Json> {
+    checkNames("explainNetwork", { method: 1 }, options);
     return this.call("POST", ["network", "explain"], { body: { url, method: options.method } });
   }
 
@@ -471,6 +486,7 @@ export class Sandbox {
    * long as the sandbox lives; a public one needs none.
    */
   async expose(port: number, options: { expiresInMs?: number; public?: boolean } = {}): Promise<Port> {
+    checkNames("expose", { expiresInMs: 1, public: 1 }, options);
     const body = { port, public: options.public ?? false, expires_in_ms: options.expiresInMs };
     const opened = (await this.call("POST", ["ports"], { body })) as Port;
     this.remember(opened);

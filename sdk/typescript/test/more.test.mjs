@@ -119,6 +119,19 @@ describe("what people write", () => {
     await assert.rejects(Sandbox.create({ client, vcpus: 2 }), /write limits: { vcpus: … }/);
     await assert.rejects(sandbox.run("true", { timeout: 5 }), /run\(\) has no option 'timeout'; did you mean 'timeoutMs'\?/);
     await assert.rejects(sandbox.runCode("1", { onStdOut: () => {} }), /did you mean 'onStdout'\?/);
+    await assert.rejects(sandbox.snapshot({ nmae: "a" }), /snapshot\(\) has no option 'nmae'; did you mean 'name'\?/);
+    await assert.rejects(sandbox.fork(1, { onConection: "close" }), /fork\(\) has no option 'onConection'; did you mean 'onConnection'\?/);
+    await assert.rejects(sandbox.pause({ onto: "disk" }), /pause\(\) has no option 'onto'/);
+    await assert.rejects(sandbox.expose(3000, { expiresIn: 5 }), /did you mean 'expiresInMs'\?/);
+    await assert.rejects(sandbox.files.write("a", "b", { parent: true }), /did you mean 'parents'\?/);
+    await assert.rejects(sandbox.contexts.create({ lang: "py" }), /create\(\) has no option 'lang'/);
+    await assert.rejects(client.run("true", { timeout: 5 }), /run\(\) has no option 'timeout'; did you mean 'timeoutMs'\?/);
+    await assert.rejects(client.createKey("a", { scop: "read" }), /did you mean 'scope'\?/);
+    await assert.rejects(allOf(Sandbox.list({ client, page_size: 5 })), /did you mean 'pageSize'\?/);
+  });
+
+  test("a language may be named shortly", async () => {
+    assert.equal((await sandbox.runCode("6 * 7", "py")).text, "42");
   });
 
   test("memory as a number is its limit in MiB", async () => {

@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from .. import errors
-from .._fields import check_fields, own_words
+from .._fields import check_fields, check_fork_fields, own_words
 from .._protocol import (
     FOREVER,
     NDJSON,
@@ -379,6 +379,7 @@ class AsyncSandbox(AsyncRuns, AsyncReach):
         `fields` are on_connection (see snapshot()), name (several forks get -1, -2 … behind it), tags, env, network, timeout, idle_timeout,
         on_timeout, persistent. When some could not be made ForkError has those that were, as `sandboxes`, and why not, as `failed`.
         """
+        check_fork_fields(fields)
         for field in ("timeout", "idle_timeout"):
             if field in fields:
                 fields[field + "_ms"] = milliseconds(fields.pop(field))
