@@ -3,6 +3,7 @@
 /* Private to the files of this directory. */
 #include "base/fair_room.h"
 #include "base/id.h"
+#include "base/remaining.h"
 #include "build/build.h"
 #include "build/recipe/report.h"
 #include "sandbox/exec/exec.h"
@@ -79,7 +80,8 @@ struct build {
 	struct exec_watch watch;
 	uint64_t read_seq;
 	struct report report;
-	uint64_t log_seq;        /* the log's last line when the exec began */
+	struct remaining remaining; /* as people are told, look by look */
+	uint64_t log_seq;           /* the log's last line when the exec began */
 	uint64_t n_known;        /* lines of the exec that an earlier gateway has put in the log */
 	struct image_seal *seal; /* while it is under way */
 	struct fill *fill;       /* likewise */

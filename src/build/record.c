@@ -205,7 +205,8 @@ static void put_progress(struct json_writer *w, const struct build *b)
 {
 	const struct report *o = &b->report;
 	unsigned index, count, permille;
-	uint64_t ran_us;
+	uint64_t now_us = clock_wall_us();
+	uint64_t left_us;
 
 	if (b->state != BUILD_RUNNING) {
 		json_put_null(w, "progress");
@@ -213,7 +214,8 @@ static void put_progress(struct json_writer *w, const struct build *b)
 	}
 	plan_place(b, &index, &count);
 	permille = done_permille(b, index, count);
-	ran_us = clock_wall_us() - b->started_us;
+	left_us = remaining_us(unconst(&b->remaining), now_us, now_us - b->started_us, permille,
+	                       1000);
 	json_open_object(w, "progress");
 	json_put_str(w, "step", step_name(MIN(b->step, STEP_CHECKS)));
 	json_put_u64(w, "index", index);
@@ -221,7 +223,7 @@ static void put_progress(struct json_writer *w, const struct build *b)
 	json_put_double(w, "fraction", permille / 1000.0);
 	json_put_u64(w, "bytes_done", b->seal ? image_seal_bytes(b->seal) : o->bytes_done);
 	json_put_u64(w, "bytes_total", b->seal ? 0 : o->bytes_total);
-	put_time(w, "left_ms", permille >= 100 ? ran_us / permille * (1000 - permille) / 1000 : 0);
+	put_time(w, "left_ms", left_us / 1000);
 	if (b->seal)
 		json_put_str(w, "doing", "sealing");
 	else if (b->phase == PHASE_PAUSING)

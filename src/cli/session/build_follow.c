@@ -28,7 +28,7 @@ static void show_bar(struct build_follow *f, const json_t *build)
 	const json_t *p = json_object_get(build, "progress");
 	double fraction = json_number_value(json_object_get(p, "fraction"));
 	uint64_t left_ms = command_number(p, "left_ms"), total = command_number(p, "bytes_total");
-	char bar[BAR + 1], bytes[40] = "", left[32] = "", of[16], done[16];
+	char bar[BAR + 1], bytes[40] = "", left[16], of[16], done[16];
 
 	if (!isatty(STDERR_FILENO) || !json_is_object(p))
 		return;
@@ -43,10 +43,11 @@ static void show_bar(struct build_follow *f, const json_t *build)
 		text_bytes(command_number(p, "bytes_done"), done);
 		(void)snprintf(bytes, sizeof(bytes), ", sealed %s", done);
 	}
-	if (left_ms > 0)
-		(void)snprintf(left, sizeof(left), ", %" PRIu64 " s left", left_ms / 1000 + 1);
-	(void)fprintf(stderr, "\r\x1b[K%s [%s] %3.0f %% %s%s%s", command_text(build, "name"), bar,
-	              fraction * 100, command_text(p, "step"), bytes, left);
+	text_age(left_ms * 1000, left);
+	(void)fprintf(stderr, "\r\x1b[K%s [%s] %3.0f %% %s%s%s%s%s", command_text(build, "name"),
+	              bar, fraction * 100, command_text(p, "step"), bytes,
+	              left_ms > 0 ? ", about " : "", left_ms > 0 ? left : "",
+	              left_ms > 0 ? " left" : "");
 	(void)fflush(stderr);
 	f->has_bar = true;
 }

@@ -18,7 +18,8 @@ void progress_init(struct progress *p, uint64_t total)
 static void show(struct progress *p, uint64_t now)
 {
 	uint64_t elapsed_us = MAX(now - p->started_us, 1);
-	char done[16], rate[16];
+	uint64_t left_us = remaining_us(&p->remaining, now, elapsed_us, p->bytes, p->total);
+	char done[16], rate[16], left[16];
 
 	text_bytes(p->bytes, done);
 	text_bytes((uint64_t)((double)p->bytes * 1e6 / (double)elapsed_us), rate);
@@ -27,6 +28,9 @@ static void show(struct progress *p, uint64_t now)
 		              (uint64_t)(100.0 * (double)p->bytes / (double)p->total), rate);
 	else
 		(void)fprintf(stderr, "\r\x1b[K%s, %s/s", done, rate);
+	text_age(left_us, left);
+	if (left_us > 0)
+		(void)fprintf(stderr, ", about %s left", left);
 	(void)fflush(stderr);
 	p->is_shown = true;
 }
