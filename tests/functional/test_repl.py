@@ -287,6 +287,45 @@ def test_every_language_has_a_prompt(at, box, language, lead, lines, wanted):
     assert t.finish() == 0
 
 
+@pytest.mark.parametrize(
+    "language, lines, typed, wanted",
+    [
+        ("python", ["longer_name = 40"], "print(longer_n\t + 2)\n", "42"),
+        ("python", ["import math"], "round(math.degr\tmath.pi))\n", "180"),
+        ("bash", ["longer_name=42"], "echo got-$longer_n\t\n", "got-42"),
+        ("bash", ["touch /tmp/only-one-file"], "ls /tmp/only-o\t | tr a-z A-Z\n", "/TMP/ONLY-ONE-FILE"),
+        pytest.param("javascript", ["var longerName = 40"], "longerN\t + 2\n", "42", marks=pytest.mark.skipif(not shutil.which("node"), reason="this host has no node")),
+        pytest.param("javascript", [], "Math.sqr\t(1764)\n", "42", marks=pytest.mark.skipif(not shutil.which("node"), reason="this host has no node")),
+    ],
+)
+def test_tab_completes_what_the_interpreter_knows(at, box, language, lines, typed, wanted):
+    t = Terminal(at, "repl", "-l", language, box)
+    t.expect("Ctrl-D leaves")
+    for line in lines:
+        t.type(line + "\n")
+    t.type(typed)
+    t.expect("\n" + wanted)
+    t.type("\x04")
+    assert t.finish() == 0
+
+
+def test_tab_shows_what_there_is_and_changes_nothing(at, box):
+    t = Terminal(at, "repl", box)
+    t.expect(">>> ")
+    t.type("some_thing = 1; some_body = 2; 41\n")
+    t.expect("\n41")
+    t.type("so\t\t")
+    t.expect("some_thing")
+    t.type("\x15_ + 1\n")
+    t.expect("\n42")
+    t.type("if True:\n\tprint('in' + 'dented')\n\n")
+    t.expect("\nindented")
+    t.type("no_such_na\t = 9; no_such_na + 1\n")
+    t.expect("\n10")
+    t.type("\x04")
+    assert t.finish() == 0
+
+
 def test_a_named_context_is_made_for_a_prompt_and_found_again(at, box):
     assert at("repl", "--context", "mine", box, data="v = 5") == (0, "", "")
     assert at.ok("repl", "--context", "mine", box, data="v") == "5\n"

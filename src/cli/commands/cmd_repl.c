@@ -9,6 +9,7 @@
 #include "cli/prompt/cell_complete.h"
 #include "cli/prompt/prompt.h"
 #include "cli/session/call.h"
+#include "cli/session/cell_words.h"
 #include "cli/session/fresh.h"
 #include "cli/session/script_language.h"
 #include "cli/term/text.h"
@@ -116,11 +117,17 @@ static int talk(struct repl *repl, struct prompt *prompt, struct buf *cell, stru
 static int talk_at_terminal(struct repl *repl, struct err *err)
 {
 	auto_call(prompt_closep) struct prompt *prompt = NULL;
+	struct cell_words words = {.remote = repl->call.remote,
+	                           .sandbox = repl->call.sandbox,
+	                           .language = repl->language,
+	                           .context = repl->call.context};
 	struct buf cell = BUF_INIT(SCRIPT_MAX);
 	int r = prompt_open(repl->cancel, &prompt, err);
 
 	if (r < 0)
 		return r;
+	prompt_set_words(prompt, strcmp(repl->language, "python") == 0 ? "    " : "\t", cell_words,
+	                 &words);
 	repl->show.names_forms = true;
 	(void)fprintf(stderr, "%s in sandbox %s. Ctrl-C interrupts, Ctrl-D leaves.\n",
 	              repl->language, repl->call.sandbox);
@@ -250,7 +257,8 @@ int cmd_repl(int argc, char **argv)
 		.about = "Opens a prompt on an interpreter of a sandbox. Without SANDBOX it is a "
 			 "fresh one, which is removed at\n"
 			 "the end. Lines can be edited, and are kept in "
-			 "~/.local/state/cloche/history. A cell goes on while\n"
+			 "~/.local/state/cloche/history. Tab completes\n"
+			 "names that the interpreter knows. A cell goes on while\n"
 			 "brackets or quotes are open; an empty line ends a block of Python. "
 			 "Ctrl-C interrupts what runs and\n"
 			 "keeps the variables, or drops the line that you type; three times, it "

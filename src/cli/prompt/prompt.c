@@ -26,8 +26,10 @@ struct prompt {
 	History *history;
 	struct prompt_history prompt_history;
 	struct cancel *cancel;
-	const char *lead;
+	const char *lead, *indent;
 	bool was_cancelled;
+	prompt_words_fn words;
+	void *words_arg;
 };
 
 /* Of SIGCONT and SIGWINCH, which come to this thread only; there is one prompt at a time. */
@@ -135,6 +137,65 @@ static int read_char(EditLine *el, wchar_t *ret)
 	}
 }
 
+void prompt_set_words(struct prompt *p, const char *indent, prompt_words_fn fn, void *arg)
+{
+	p->indent = indent;
+	p->words = fn;
+	p->words_arg = arg;
+}
+
+/* How many bytes all lines have in common at their beginning, in whole characters. */
+static size_t shared_length(const char *words)
+{
+	size_t shared = strcspn(words, "\n");
+
+	for (const char *at = words; *at; at += strcspn(at, "\n"), at += *at == '\n') {
+		size_t same = 0;
+
+		while (same < shared && at[same] == words[same])
+			same++;
+		shared = same;
+	}
+	while (shared > 0 && (words[shared] & 0xc0) == 0x80)
+		shared--;
+	return shared;
+}
+
+/* Below the line that is being typed, which is drawn anew behind them. */
+static void show_words(const char *words)
+{
+	(void)fputc('\n', stderr);
+	for (const char *at = words; *at; at += strcspn(at, "\n"), at += *at == '\n')
+		(void)fprintf(stderr, "%.*s  ", (int)strcspn(at, "\n"), at);
+	(void)fputc('\n', stderr);
+	(void)fflush(stderr);
+}
+
+static unsigned char on_tab(EditLine *el, int ch)
+{
+	struct prompt *p = prompt_of(el);
+	const LineInfo *line = el_line(el);
+	auto_free char *text = xstrndup(line->buffer, (size_t)(line->cursor - line->buffer));
+	auto_free char *words = NULL, *rest = NULL;
+	size_t len = 0, shared;
+
+	(void)ch;
+	if (text[strspn(text, " \t")] == '\0')
+		return el_insertstr(el, p->indent ? p->indent : "\t") < 0 ? CC_ERROR : CC_REFRESH;
+	words = p->words ? p->words(p->words_arg, text, &len) : NULL;
+	if (!words || !*words)
+		return CC_REFRESH_BEEP;
+	shared = shared_length(words);
+	if (shared > len) {
+		rest = xstrndup(words + len, shared - len);
+		return el_insertstr(el, rest) < 0 ? CC_ERROR : CC_REFRESH;
+	}
+	if (words[strcspn(words, "\n")] == '\0')
+		return CC_REFRESH; /* the only one, and it stands there */
+	show_words(words);
+	return CC_REDISPLAY;
+}
+
 static void add_to_history(void *arg, const char *line)
 {
 	struct prompt *p = arg;
@@ -171,6 +232,8 @@ int prompt_open(struct cancel *cancel, struct prompt **ret, struct err *err)
 	(void)el_set(p->el, EL_PROMPT, give_lead);
 	(void)el_set(p->el, EL_GETCFN, read_char);
 	(void)el_set(p->el, EL_BIND, "^R", "em-inc-search-prev", NULL);
+	(void)el_set(p->el, EL_ADDFN, "cloche-words", "Complete the word", on_tab);
+	(void)el_set(p->el, EL_BIND, "^I", "cloche-words", NULL);
 	(void)el_source(p->el, NULL);
 	prompt_history_open(&p->prompt_history, add_to_history, p);
 	*ret = take_ptr(p);
