@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line, as a person or a script meets it: words in, output and exit status out."""
 
+import http.server
 import json
 import os
 import shutil
 import signal
+import ssl
 import subprocess
+import threading
 import time
 
 import pytest
@@ -419,6 +422,31 @@ def test_a_refusal_speaks_of_commands_and_not_of_routes(cli, daemon):
     wrong["CLOCHE_URL"] = daemon.url.replace("http:", "https:")
     err = subprocess.run([CLOCHE, "ps"], env=wrong, capture_output=True, text=True).stderr
     assert "SSL_CERT_FILE" in err and "write http://" in err
+
+
+@pytest.fixture
+def certified(tmp_path):
+    """A server with a certificate that nobody signed but itself: (its URL, the certificate's file)."""
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    words = ["-nodes", "-keyout", str(key), "-out", str(certificate), "-days", "1", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", *words], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"https://127.0.0.1:{server.server_port}", str(certificate)
+        server.shutdown()
+
+
+@pytest.mark.parametrize("words", [["ps"], ["run", "-c", "1"], ["exec", "box", "true"], ["cp", "box:a", "-"], ["events", "-f"]])
+def test_an_authority_that_is_not_known_is_told_with_the_setting_that_names_it(cli, certified, words):
+    url, certificate = certified
+    cli.env["CLOCHE_URL"] = url
+    status, _, err = cli(*words)
+    assert status == 125 and "certificate verify failed" in err and "hint: if its certificate is of an authority of your own, name that one's file in SSL_CERT_FILE" in err
+    cli.env["SSL_CERT_FILE"] = certificate
+    assert "certificate" not in cli(*words)[2]
 
 
 def test_a_terminal_program_runs_in_a_fresh_sandbox_too(cli):
