@@ -2,6 +2,7 @@
 /* exec: one shell command, to its end. Its output is read from the spool as it comes. */
 #include "api/execs/exec_stdin.h"
 #include "api/frame/body.h"
+#include "base/text/missing.h"
 #include "mcp/excerpt.h"
 #include "mcp/inside.h"
 #include "proto/start.h"
@@ -59,9 +60,21 @@ static void put_end(struct buf *text, int code, const char *why)
 		abort(); /* the reasons are ours and short */
 }
 
+/* A model takes "temporary failure in name resolution" by its word, and tries again. */
+static void put_hint(struct result *r, struct buf *text)
+{
+	char hint[MISSING_HINT_SIZE];
+
+	if (!missing_hint_in(text->data, text->len, hint))
+		return;
+	json_put_str(&r->s, "hint", hint);
+	if (buf_printf(text, "Hint: %s\n", hint) < 0)
+		abort(); /* there is room for it */
+}
+
 static void finish(struct mcp_call *c)
 {
-	auto_call(buf_done) struct buf text = BUF_INIT(2 * EXCERPT_MAX + 512);
+	auto_call(buf_done) struct buf text = BUF_INIT(2 * EXCERPT_MAX + 512 + MISSING_HINT_SIZE);
 	struct running *run = c->state;
 	int code = exec_exit_code(run->e);
 	const char *why = exec_why(run->e);
@@ -79,6 +92,8 @@ static void finish(struct mcp_call *c)
 	result_stream(&r, "stderr", &run->err, &text);
 	json_put_str(&r.s, "why", why);
 	put_end(&text, code, why);
+	if (code > 0)
+		put_hint(&r, &text);
 	result_text(&r, buf_str(&text), text.len);
 	running_free(c);
 	call_end(c, &r);

@@ -43,6 +43,12 @@ def test_tools_are_listed_in_a_stable_order_with_schemas(either):
     assert tools == either.request("tools/list")["tools"]
 
 
+def test_a_command_that_fails_for_what_the_sandbox_lacks_says_what_to_do(either):
+    assert "Hint: a sandbox has no network unless it is given one" in call(either, "exec", command="curl -sS https://pypi.org/", error=True)
+    said = either.call("exec", command="no-such-program")["structuredContent"]
+    assert said["hint"].startswith("the sandbox has no program 'no-such-program'")
+
+
 def test_a_session_keeps_its_sandbox_and_its_state(either):
     assert call(either, "run_code", code="x = 41; print('hello')") == "hello\n"
     assert call(either, "run_code", code="x + 1") == "42\n"
