@@ -55,6 +55,7 @@ struct api { /* the http_app's arg; the daemon owns it */
 	const char *preview_port;   /* ":7070", or "" for the scheme's own */
 	struct event_log *events;
 	struct hooks *hooks;
+	struct secrets *secrets;
 	struct builds *builds;
 	struct problems *problems;
 	struct store *store;  /* for its size */

@@ -153,6 +153,12 @@ int set_project_quota(struct http_req *req, struct err *err);
 int get_key_quota(struct http_req *req, struct err *err);
 int set_key_quota(struct http_req *req, struct err *err);
 
+/* secrets.c */
+int list_secrets(struct http_req *req, struct err *err);
+int get_secret(struct http_req *req, struct err *err);
+int put_secret(struct http_req *req, struct err *err);
+int delete_secret(struct http_req *req, struct err *err);
+
 /* webhooks.c */
 int list_webhooks(struct http_req *req, struct err *err);
 int create_webhook(struct http_req *req, struct err *err);

@@ -141,6 +141,11 @@ static const struct http_route routes[] = {
 	{HTTP_GET,    "/v1/keys/{key_id}/quota", get_key_quota, HTTP_BODY_NONE, SCOPE_ADMIN, QUERY("project")},
 	{HTTP_PUT,    "/v1/keys/{key_id}/quota", set_key_quota, HTTP_BODY_JSON, SCOPE_ADMIN, QUERY("project")},
 
+	{HTTP_GET,    "/v1/secrets",      list_secrets,     HTTP_BODY_NONE,   SCOPE_READ,  NO_QUERY},
+	{HTTP_GET,    "/v1/secrets/{secret}", get_secret,     HTTP_BODY_NONE,   SCOPE_READ,  NO_QUERY},
+	{HTTP_PUT,    "/v1/secrets/{secret}", put_secret,     HTTP_BODY_JSON,   SCOPE_ADMIN, NO_QUERY},
+	{HTTP_DELETE, "/v1/secrets/{secret}", delete_secret,  HTTP_BODY_NONE,   SCOPE_ADMIN, QUERY("force")},
+
 	{HTTP_GET,    "/v1/webhooks",     list_webhooks,    HTTP_BODY_NONE,   SCOPE_ADMIN, NO_QUERY},
 	{HTTP_POST,   "/v1/webhooks",     create_webhook,   HTTP_BODY_JSON,   SCOPE_ADMIN, NO_QUERY},
 	{HTTP_GET,    "/v1/webhooks/{webhook_id}", get_webhook, HTTP_BODY_NONE, SCOPE_ADMIN, NO_QUERY},

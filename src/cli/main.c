@@ -48,6 +48,7 @@ static const struct {
 	{"quota",   cmd_quota,      "show and set what may be used"},
 	{"key",     cmd_key,        "create, list and revoke API keys"},
 	{"project", cmd_project,    "create, list and remove projects: tenants that do not see each other"},
+	{"secret",  cmd_secret,     "keep keys and passwords that sandboxes use and cannot read"},
 	{"webhook", cmd_webhook,    "send events to a URL"},
 	{"events",  cmd_events,     "print what happened, follow it, check the record"},
 	{"eval",    cmd_eval,       "run cases against code or a model, and say which pass"},

@@ -31,6 +31,7 @@
 #include "pages/pages.h"
 #include "sandbox/network/network.h"
 #include "sandbox/storage/image.h"
+#include "secret/secret.h"
 #include "tenant/share.h"
 #include "wall/client.h"
 
@@ -77,6 +78,8 @@ struct gateway {
 	struct wall_client *wall;
 	struct problems *problems;
 	struct network_site network;
+	struct master_keys master_keys;
+	struct secrets *secrets;
 	struct api api;
 	struct mcp *mcp;
 	struct http_route routes[API_ROUTES_MAX]; /* of all tables, one behind the other */
@@ -418,6 +421,7 @@ static int open_fleet(struct gateway *g, int broker_fd, struct err *err)
 		.meters = g->meters,
 		.quota = g->quota,
 		.shares = g->shares,
+		.secrets = g->secrets,
 		.wall = g->wall,
 		.network_site = network_site_ranges(&g->network),
 		.has_disk_share = c->quota_disk_share < 100,
@@ -529,6 +533,13 @@ static int open_store(struct gateway *g, struct err *err)
 	return r < 0 ? err_prefix(err, "in '%s/gateway'", g->site->config->data_dir) : 0;
 }
 
+static void on_secret(const char *project_id, const char *name, void *arg)
+{
+	const struct gateway *g = arg;
+
+	network_on_secret(g->fleet, project_id, name);
+}
+
 static int wire_up(struct gateway *g, const struct gateway_fds *fds, struct err *err)
 {
 	int r = loop_new(&g->loop, err);
@@ -552,6 +563,11 @@ static int wire_up(struct gateway *g, const struct gateway_fds *fds, struct err 
 	if (r == 0)
 		r = open_quota(g, err);
 	if (r == 0)
+		r = secrets_open(&(struct secrets_config){.store = g->store,
+		                                          .events = g->events,
+		                                          .keys = &g->master_keys},
+		                 &g->secrets, err);
+	if (r == 0)
 		r = open_wall(g, err);
 	if (r == 0)
 		r = open_fleet(g, fds->broker, err);
@@ -559,6 +575,7 @@ static int wire_up(struct gateway *g, const struct gateway_fds *fds, struct err 
 		r = open_builds(g, err);
 	if (r < 0)
 		return r;
+	secrets_on_change(g->secrets, on_secret, g);
 	tell_replaced(g, &fds->lost);
 	wall_client_set_ops(g->wall, &network_wall_ops, g->fleet);
 	wall_client_attach(g->wall, fds->wall);
@@ -578,6 +595,7 @@ static int wire_up(struct gateway *g, const struct gateway_fds *fds, struct err 
 	                      .currency = g->site->config->currency,
 	                      .events = g->events,
 	                      .hooks = g->outgoing.hooks,
+	                      .secrets = g->secrets,
 	                      .builds = g->builds,
 	                      .problems = g->problems,
 	                      .store = g->store,
@@ -596,6 +614,21 @@ static int wire_up(struct gateway *g, const struct gateway_fds *fds, struct err 
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch for signals") : 0;
 }
 
+/* The file of the settings, else systemd's credential, else one of our own, which is made. */
+static int read_master_keys(struct gateway *g, struct err *err)
+{
+	const struct config *c = g->site->config;
+	const char *credentials = getenv("CREDENTIALS_DIRECTORY");
+	auto_free char *given = credentials ? xasprintf("%s/secrets.key", credentials) : NULL;
+	auto_free char *own = xasprintf("%s/secrets.key", c->data_dir);
+
+	if (c->secrets_key_file)
+		return master_keys_read(c->secrets_key_file, false, &g->master_keys, err);
+	if (given && access(given, F_OK) == 0)
+		return master_keys_read(given, false, &g->master_keys, err);
+	return master_keys_read(own, true, &g->master_keys, err);
+}
+
 static int run(struct gateway *g, const struct gateway_fds *fds, struct err *err)
 {
 	const struct config *c = g->site->config;
@@ -610,6 +643,8 @@ static int run(struct gateway *g, const struct gateway_fds *fds, struct err *err
 	g->proc_fd_dir = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (c->tls_cert) /* while it can still read the key */
 		r = tls_context_new(c->tls_cert, c->tls_key, &g->tls, err);
+	if (r == 0)
+		r = read_master_keys(g, err);
 	if (r == 0)
 		r = outgoing_prepare(&g->outgoing, c, err);
 	sources_read(&g->sources, c->templates_sources); /* likewise */
@@ -648,6 +683,8 @@ static void take_down(struct gateway *g)
 		fleet_free(g->fleet);
 	mcp_free(g->mcp);
 	wall_client_free(g->wall);
+	secrets_close(g->secrets);
+	master_keys_done(&g->master_keys);
 	meters_close(g->meters);
 	quota_close(g->quota);
 	shares_free(g->shares);

@@ -58,6 +58,8 @@ enum event_type {
 	EVENT_VOLUME_CREATED,
 	EVENT_VOLUME_REMOVED,
 	EVENT_QUOTA_CHANGED,
+	EVENT_SECRET_SET, /* made, or given another value */
+	EVENT_SECRET_REMOVED,
 	EVENT_HOST_DISK, /* it is full, read-only, or has room again */
 	EVENT_SUPPRESSED,
 	EVENT_TYPE_COUNT

@@ -42,6 +42,8 @@ static const char *const names[] = {
 	[EVENT_VOLUME_CREATED] = "volume.created",
 	[EVENT_VOLUME_REMOVED] = "volume.removed",
 	[EVENT_QUOTA_CHANGED] = "quota.changed",
+	[EVENT_SECRET_SET] = "secret.set",
+	[EVENT_SECRET_REMOVED] = "secret.removed",
 	[EVENT_HOST_DISK] = "host.disk",
 	[EVENT_SUPPRESSED] = "events.suppressed",
 };

@@ -23,6 +23,7 @@ static const char *const steps[] = {
 	store_schema_logins,
 	store_schema_volumes,
 	store_schema_key_expiry,
+	store_schema_secrets,
 };
 /* clang-format on */
 

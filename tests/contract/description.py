@@ -51,6 +51,8 @@ class Operation:
             return None
         if self.id == "create_login_link":
             return "read"
+        if self.path.startswith("/v1/secrets") and self.method != "GET":
+            return "admin"
         if self.path.startswith(("/v1/keys", "/v1/projects", "/v1/webhooks", "/v1/doctor", "/v1/backups", "/metrics")):
             return "admin"
         return "read" if self.method == "GET" and self.id not in ("attach_exec", "connect_port") else "write"
@@ -58,7 +60,7 @@ class Operation:
     def target(self, **fields):
         """Its path with ids filled in; needs-a-path routes get one."""
         values = {"id": "sb_" + "a" * 26, "exec_id": "ex_" + "a" * 26, "key_id": "key_" + "a" * 26,
-                  "context_id": "ctx_" + "a" * 26, "webhook_id": "wh_" + "a" * 26, "template": "tpl_" + "a" * 26, "build_id": "bld_" + "a" * 26, "snapshot": "sn_" + "a" * 26, "volume": "vo_" + "a" * 26, "project_id": "default", "port": "3000", **fields}
+                  "context_id": "ctx_" + "a" * 26, "webhook_id": "wh_" + "a" * 26, "secret": "NONE", "template": "tpl_" + "a" * 26, "build_id": "bld_" + "a" * 26, "snapshot": "sn_" + "a" * 26, "volume": "vo_" + "a" * 26, "project_id": "default", "port": "3000", **fields}
         target = re.sub(r"\{(\w+)\}", lambda m: values[m.group(1)], self.path)
         return target + ("?path=x" if self.needs_path else "")
 

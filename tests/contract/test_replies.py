@@ -169,6 +169,16 @@ def get_exec_output(api, box):
     assert api("get_exec_output", id=box.id, exec_id=exec_id, query="follow", method="HEAD") == (200, b"")
 
 
+def put_secret(api, box):
+    status, made = api("put_secret", secret="REPLIES", body={"value": "first"})
+    assert (status, made["name"], made["version"], made["locked"]) == (201, "REPLIES", 1, False)
+    status, changed = api("put_secret", secret="REPLIES", body={"value": "second"})
+    assert (status, changed["version"]) == (200, 2)
+    assert api("get_secret", secret="REPLIES")[1] == changed and changed in api("list_secrets")[1]["secrets"]
+    assert api("delete_secret", secret="REPLIES", query="force=1")[1] == {"name": "REPLIES"}
+    assert api("delete_secret", secret="REPLIES")[0] == 404
+
+
 def create_webhook(api, box):
     status, made = api("create_webhook", body={"url": "https://example.com/hook", "types": "policy"})  # of which there are none
     assert status == 201 and made["secret"].startswith("whsec_")
@@ -321,6 +331,7 @@ list_volumes = get_volume = delete_volume = create_volume
 list_snapshots = get_snapshot = update_snapshot = delete_snapshot = get_snapshot_tree = get_sandbox_tree = create_snapshot
 export_template = import_template
 list_templates = get_template = delete_template = create_template
+list_secrets = get_secret = delete_secret = put_secret
 list_webhooks = get_webhook = update_webhook = delete_webhook = create_webhook
 
 

@@ -19,7 +19,7 @@ ROUTES = [
 OPEN = ("/v1/health", "/v1/ready", "/v1/login")
 PRIVATE = [(m, p) for m, p, op in ROUTES if p not in OPEN]
 ADMIN = ("/v1/keys", "/v1/projects", "/v1/doctor", "/v1/backups")
-KINDS = {"id": "sb", "exec_id": "ex", "key_id": "key", "context_id": "ctx", "project_id": "prj", "webhook_id": "wh", "template": "tpl",
+KINDS = {"id": "sb", "exec_id": "ex", "key_id": "key", "context_id": "ctx", "project_id": "prj", "secret": "se", "webhook_id": "wh", "template": "tpl",
          "build_id": "bld", "snapshot": "sn", "volume": "vo"}
 UNKNOWN = {"{%s}" % name: f"{kind}_" + "a" * 26 for name, kind in KINDS.items()} | {"{port}": "3000"}
 
@@ -224,6 +224,7 @@ def test_a_project_is_removed_with_its_keys_once_it_is_empty(daemon, client, cli
     client.set_quota(project="leaves", key=key["key"]["id"], sandboxes=5)
     with Client(daemon.url, key["secret"]) as own:
         own.create_webhook("https://example.com/hook")
+        own.set_secret("THEIRS", "value")
         sandbox, volume = own.create(), own.create_volume("kept", size_mib=16)
         status, _, err = cli("project", "rm", "leaves")
         assert status == 125

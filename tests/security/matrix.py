@@ -83,7 +83,7 @@ def inside(body=None, **more):
 
 PARAMS = {  # by the path's beginning: the word of each {param}
     "/v1/": {"id": "<sandbox>", "exec_id": "<exec>", "context_id": "<context>", "port": "3000", "snapshot": "<snapshot>", "volume": "<volume>",
-             "template": "<template>", "build_id": "<build>", "webhook_id": "<webhook>", "key_id": "<key>", "project_id": "<project>"},
+             "template": "<template>", "build_id": "<build>", "webhook_id": "<webhook>", "secret": "<secret_name>", "key_id": "<key>", "project_id": "<project>"},
     "/vercel/": {"name": "<their_name>", "session_id": "<session>", "command_id": "<command>", "snapshot_id": "<still>", "drive": "<drive>"},
     "/volume": {"id": "<open_volume>"},
     "/templatefiles": {"token": "<parcel>"},
@@ -197,6 +197,10 @@ NATIVE = {
     "PUT /v1/projects/{project_id}/quota": Row({}, is_operators=True),
     "GET /v1/keys/{key_id}/quota": Row(),
     "PUT /v1/keys/{key_id}/quota": Row({}),
+    "GET /v1/secrets": Row(),
+    "GET /v1/secrets/{secret}": Row(),
+    "PUT /v1/secrets/{secret}": Row({"value": "matrix"}, refusal=201),  # a name that another project has is free in one's own
+    "DELETE /v1/secrets/{secret}": Row(rank=8),
     "GET /v1/webhooks": Row(),
     "POST /v1/webhooks": Row({"url": "https://example.com/new"}),
     "GET /v1/webhooks/{webhook_id}": Row(),

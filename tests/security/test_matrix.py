@@ -72,6 +72,7 @@ class World:
         ids["volume"] = self.ask("POST", "/v1/volumes", {"name": f"{self.name}-volume", "size_mib": 16})["id"]
         ids["build"] = self.id_of("build", "POST", "/v1/builds", {"recipe": f'name = "{self.name}-build"\nfrom = "{ids["template_name"]}"\n'})
         ids["webhook"] = self.id_of("webhook", "POST", "/v1/webhooks", {"url": "https://example.com/hook"})
+        ids["secret_name"] = self.ask("PUT", f"/v1/secrets/{self.name.upper()}", {"value": "theirs"})["name"]
         ids["key"] = self.make_key("read")["key"]["id"]
         self.make_foreign()
 

@@ -247,6 +247,19 @@ export class Daemon implements Caller {
     await this.call(request("DELETE", ["keys", id], { query: { project: options.project } }));
   }
 
+  /** The project's secrets by name: without their values, which nobody can read back. */
+  async secrets(): Promise<Json[]> {
+    return (await this.call(request("GET", ["secrets"])))["secrets"];
+  }
+  /** Keeps value under a name, or replaces it; policies and environments refer to it as secret://NAME. Sandboxes that run take a new value at once. */
+  setSecret(name: string, value: string): Promise<Json> {
+    return this.call(request("PUT", ["secrets", name], { body: { value } }));
+  }
+  /** Removes a secret. One that policies of living sandboxes refer to stays, unless forced: what their rules allow is denied then. */
+  async deleteSecret(name: string, options: { force?: boolean } = {}): Promise<void> {
+    await this.call(request("DELETE", ["secrets", name], { query: { force: options.force || undefined } }));
+  }
+
   /** Where the project's events go. */
   async webhooks(): Promise<Json[]> {
     return (await this.call(request("GET", ["webhooks"])))["webhooks"];

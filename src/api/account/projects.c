@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Projects, for admins of the project "default". One that is removed takes its keys, webhooks and
- * quotas with it. What it still keeps (files and what runs on them) is its owner's to remove: as
- * long as there is any of that, the project stays. Its events and its usage stay, by its id.
+ * Projects, for admins of the project "default". One that is removed takes its keys, secrets,
+ * webhooks and quotas with it. What it still keeps (files and what runs on them) is its owner's to
+ * remove: as long as there is any of that, the project stays. Its events and its usage stay, by its
+ * id.
  */
 #include "api/api.h"
 #include "api/frame/find.h"
@@ -11,6 +12,7 @@
 #include "sandbox/snapshot/snapshot.h"
 #include "sandbox/storage/template.h"
 #include "sandbox/storage/volume.h"
+#include "secret/secret.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -174,6 +176,7 @@ int delete_project(struct http_req *req, struct err *err)
 	if (r < 0)
 		return r;
 	hooks_forget(api->hooks, id);
+	secrets_forget(api->secrets, id);
 	event_put_text(event_begin(&event, api->events, EVENT_PROJECT_REMOVED, id, NULL), "name",
 	               name);
 	event_end(&event);

@@ -47,6 +47,7 @@ struct config {
 	char **network_resolvers; /* addresses; NULL: the host's own */
 	char **network_never;     /* ranges that no policy opens; or NULL */
 	char **network_may_open;  /* of the operator's addresses: one may; or NULL */
+	char *secrets_key_file;   /* master keys (secret/master_keys.h); NULL: DATA/secrets.key */
 	char *network_ca_file;    /* certificates to trust beside the host's; or NULL */
 	uint32_t network_connections;        /* of a sandbox at once */
 	char *templates_sources;             /* apt's: a directory as /etc/apt, or a file */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "net/policy/policy_json.h"
+#include "net/policy/secret_reference.h"
 
 #include <string.h>
 
@@ -91,7 +92,7 @@ static void write_match(struct json_writer *w, const struct policy_match *m)
 
 static const char *secret(const char *text, enum policy_secrets secrets)
 {
-	return secrets == SECRETS_SHOWN ? text : POLICY_REDACTED;
+	return secrets == SECRETS_SHOWN || secret_reference_is_alone(text) ? text : POLICY_REDACTED;
 }
 
 /* Fields that a rule sets in requests are secrets. Those of a fixed response are not: the client

@@ -4,6 +4,7 @@
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/model/create_rules.h"
 #include "sandbox/network/network_env.h"
+#include "sandbox/network/secret_fill.h"
 
 #define GRACE_US     (UINT64_C(2) * 1000000) /* between TERM and KILL when the time is up */
 #define USER_MAX     64
@@ -51,20 +52,27 @@ static int build_argv(const struct exec_spec *spec, struct start *ret, size_t *b
 	return 0;
 }
 
-static void add_env(struct start *ret, const json_t *env, const json_t *over, size_t *bytes)
+static int add_env(const struct sandbox *s, const json_t *env, const json_t *over,
+                   struct start *ret, size_t *bytes, struct err *err)
 {
 	const char *name;
 	json_t *value;
 
 	json_object_foreach ((json_t *)unconst(env), name, value) {
+		auto_free char *text = NULL;
 		char *word;
 
 		if (over && json_object_get(over, name))
 			continue;
-		word = xasprintf("%s=%s", name, json_string_value(value));
+		if (secret_fill_env(s->fleet, s->project_id, json_string_value(value), "env", &text,
+		                    err) < 0)
+			return -EINVAL;
+		word = xasprintf("%s=%s", name, text);
+		explicit_bzero(text, strlen(text));
 		*bytes += strlen(word) + 1;
 		ret->env[ret->envc++] = word;
 	}
+	return 0;
 }
 
 static int build_env(const struct sandbox *s, const struct exec_spec *spec, struct start *ret,
@@ -79,9 +87,11 @@ static int build_env(const struct sandbox *s, const struct exec_spec *spec, stru
 	if (count > START_ARGS_MAX)
 		return err_field(err, "env", "has too many variables together with the sandbox's");
 	ret->env = xnew0n(char *, count + 1);
-	add_env(ret, s->env, spec->env, bytes);
-	if (spec->env)
-		add_env(ret, spec->env, NULL, bytes);
+	r = add_env(s, s->env, spec->env, ret, bytes, err);
+	if (r == 0 && spec->env)
+		r = add_env(s, spec->env, NULL, ret, bytes, err);
+	if (r < 0)
+		return r;
 	given = ret->envc;
 	network_env_add(s, s->env, spec->env, ret);
 	for (size_t i = given; i < ret->envc; i++)

@@ -19,6 +19,7 @@
 #include "sandbox/model/registry.h"
 #include "sandbox/model/sandbox_events.h"
 #include "sandbox/network/network.h"
+#include "sandbox/network/secret_fill.h"
 #include "sandbox/snapshot/snapshots.h"
 #include "sandbox/storage/storage.h"
 #include "sandbox/storage/template.h"
@@ -474,6 +475,8 @@ static int read_wishes(struct fleet *fleet, const char *project_id, const struct
 		volume_mount_shown(spec->shown_volume, w->volumes);
 	if (r == 0)
 		r = network_read_wish(fleet, spec->network, "network", &w->policy, err);
+	if (r == 0)
+		r = secret_check_policy(fleet, project_id, w->policy, "network", err);
 	if (r == 0 && spec->source)
 		r = source_read(spec->source, &w->source, err);
 	if (r == 0 && spec->source)

@@ -48,6 +48,7 @@ struct fleet_config {
 	struct meters *meters;          /* NULL: nothing is metered */
 	struct quota *quota;            /* NULL: there are none */
 	struct shares *shares;          /* NULL: all is served as it comes */
+	struct secrets *secrets;        /* NULL: none are kept */
 	struct wall_client *wall;       /* NULL: nothing can be reached from any sandbox */
 	struct range_site network_site; /* what the operator closes; borrowed */
 	/*

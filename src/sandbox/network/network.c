@@ -26,11 +26,13 @@
 #include "sandbox/model/sandbox_private.h"
 #include "sandbox/network/ca_trust.h"
 #include "sandbox/network/network_decision.h"
+#include "sandbox/network/secret_fill.h"
 #include "wall/client.h"
 
 #include <assert.h>
 #include <string.h>
 
+#define DENY_ALL     "\"deny-all\""
 #define AGAIN_US     UINT64_C(1000000)
 #define LAST_WORD_US UINT64_C(1000000)   /* that an end waits for the wall to count its bytes */
 #define LEARNT_MAX   4096                /* that a wall which lies can have written of one policy */
@@ -67,6 +69,14 @@ struct network {
 
 static void network_step(struct network *n);
 
+/* Of a text with credentials. */
+static void wipe(struct buf *b)
+{
+	if (b->data)
+		explicit_bzero(b->data, b->len);
+	buf_done(b);
+}
+
 static const struct policy *wanted(const struct network *n)
 {
 	return n->lent ? n->lent : n->policy;
@@ -82,7 +92,6 @@ static bool wants_door(const struct network *n)
 	return network_wants_door(wanted(n));
 }
 
-/* The policy as it is sent to the wall. */
 static int write_policy(const struct policy *policy, struct buf *out)
 {
 	struct json_writer w;
@@ -117,6 +126,22 @@ int network_read(const json_t *value, const char *field, struct policy **ret, st
 		return r;
 	*ret = take_ptr(p);
 	return 0;
+}
+
+/* The policy as the wall is told it. network_read() has seen that it fits; if the values of secrets
+ * make it too large, nothing may pass. */
+static void fill_policy(const struct network *n, struct buf *out)
+{
+	const struct sandbox *s = n->sandbox;
+	int r = secret_is_in_policy(wanted(n), NULL)
+	                ? secret_fill_policy(s->fleet, s->project_id, wanted(n), out)
+	                : write_policy(wanted(n), out);
+
+	if (r == 0)
+		return;
+	buf_truncate(out, 0);
+	log_error("sandbox.policy_too_large", "id=%s", s->id);
+	(void)!buf_append(out, DENY_ALL, strlen(DENY_ALL));
 }
 
 static void go_over(struct network *n)
@@ -309,14 +334,14 @@ static void on_told(int error, const char *certificate, void *arg)
 static void on_door(const struct msg_reply *reply, int *fds, void *arg)
 {
 	struct network *n = arg;
-	auto_call(buf_done) struct buf text = BUF_INIT(WALL_TEXT_MAX);
+	auto_call(wipe) struct buf text = BUF_INIT(WALL_TEXT_MAX);
 
 	n->ask = 0;
 	if (reply->err.code != ERR_NONE) {
 		fail(n, &reply->err);
 		return;
 	}
-	(void)write_policy(wanted(n), &text); /* network_read() has seen that it fits */
+	fill_policy(n, &text);
 	n->sending = n->version;
 	n->call = wall_client_open(n->sandbox->fleet->config.wall, n->sandbox->id, buf_str(&text),
 	                           needs_trust(n->sandbox, wanted(n)), fds, on_told, n);
@@ -369,7 +394,7 @@ static void network_step(struct network *n)
 {
 	struct sandbox *s = n->sandbox;
 	struct wall_client *wall = s->fleet->config.wall;
-	auto_call(buf_done) struct buf text = BUF_INIT(WALL_TEXT_MAX);
+	auto_call(wipe) struct buf text = BUF_INIT(WALL_TEXT_MAX);
 	struct err err;
 
 	if (is_busy(n) || !sandbox_is_alive(s) || s->state == SANDBOX_STOPPING)
@@ -391,7 +416,7 @@ static void network_step(struct network *n)
 	} else if (!wants_door(n)) {
 		n->call = wall_client_close(wall, s->id, on_wall_closed, n);
 	} else if (n->is_open) {
-		(void)write_policy(wanted(n), &text);
+		fill_policy(n, &text);
 		n->call = wall_client_set_policy(wall, s->id, buf_str(&text),
 		                                 needs_trust(s, wanted(n)), on_told, n);
 	} else if (ask_for_door(n, &err) < 0) {
@@ -431,6 +456,8 @@ int network_change(struct sandbox *s, struct policy *policy, network_fn done, vo
 
 	if (!sandbox_is_alive(s) || s->state == SANDBOX_STOPPING)
 		r = err_set(err, ERR_GONE, 0, "sandbox %s has ended", s->id);
+	if (r == 0)
+		r = secret_check_policy(s->fleet, s->project_id, policy, "policy", err);
 	if (r == 0) {
 		n->policy = policy; /* the row is written from it */
 		r = s->fleet->lifecycle->save(s, err);
@@ -446,6 +473,27 @@ int network_change(struct sandbox *s, struct policy *policy, network_fn done, vo
 	n->n_learnt = 0;
 	network_apply(s, done, arg);
 	return 0;
+}
+
+void network_on_secret(struct fleet *fleet, const char *project_id, const char *name)
+{
+	list_for_each (&fleet->all, struct sandbox, s, link_all) {
+		if (!s->network || strcmp(s->project_id, project_id) != 0 ||
+		    !secret_is_in_policy(wanted(s->network), name))
+			continue;
+		s->network->version++;
+		network_step(s->network);
+	}
+}
+
+size_t network_count_users(const struct fleet *fleet, const char *project_id, const char *name)
+{
+	size_t n = 0;
+
+	list_for_each (&fleet->all, const struct sandbox, s, link_all)
+		n += s->network && strcmp(s->project_id, project_id) == 0 && sandbox_is_alive(s) &&
+		     secret_is_in_policy(s->network->policy, name);
+	return n;
 }
 
 static void on_first_door(struct sandbox *s, const struct err *err, void *arg)

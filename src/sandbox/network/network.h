@@ -45,6 +45,11 @@ bool network_is_settled(const struct sandbox *s);
 must_check int network_change(struct sandbox *s, struct policy *policy, network_fn done, void *arg,
                               struct err *err);
 
+/* A secret was set anew or removed: the wall is told the policies that refer to it again. */
+void network_on_secret(struct fleet *fleet, const char *project_id, const char *name);
+/* How many living sandboxes of the project have a policy that refers to it. */
+size_t network_count_users(const struct fleet *fleet, const char *project_id, const char *name);
+
 void network_begin(struct sandbox *s); /* its agent is up: opens what there is, then it runs */
 /* Gives a spare a door that lets nothing through, and has its programs trust the issuer of
  * refusals, before it has an owner with a policy. */

@@ -19,6 +19,7 @@ static int delete_rows(sqlite3 *db, const char *project_id, struct err *err)
 		"DELETE FROM quotas WHERE owner_id = ?1 OR owner_id IN "
 		"(SELECT id FROM keys WHERE project_id = ?1)",
 		"DELETE FROM hooks WHERE project_id = ?1",
+		"DELETE FROM secrets WHERE project_id = ?1",
 		"DELETE FROM keys WHERE project_id = ?1",
 		"DELETE FROM projects WHERE id = ?1",
 	};

@@ -89,6 +89,18 @@ class AsyncAccount(AsyncCaller):
         """From now on it opens nothing, and what is open with it ends."""
         await self.call(request("DELETE", ["keys", key_id], query={"project": project}))
 
+    async def secrets(self) -> List[Json]:
+        """The project's secrets by name: without their values, which nobody can read back."""
+        return list((await self.call(request("GET", ["secrets"])))["secrets"])
+
+    async def set_secret(self, name: str, value: str) -> Json:
+        """Keeps value under a name, or replaces it; policies and environments refer to it as secret://NAME. Sandboxes that run take a new value at once."""
+        return await self.call(request("PUT", ["secrets", name], body={"value": value}))
+
+    async def delete_secret(self, name: str, *, force: bool = False) -> None:
+        """Removes a secret. One that policies of living sandboxes refer to stays, unless forced: what their rules allow is denied then."""
+        await self.call(request("DELETE", ["secrets", name], query={"force": force or None}))
+
     async def webhooks(self) -> List[Json]:
         """Where the project's events go."""
         return list((await self.call(request("GET", ["webhooks"])))["webhooks"])

@@ -90,6 +90,18 @@ class Account(Caller):
         """From now on it opens nothing, and what is open with it ends."""
         self.call(request("DELETE", ["keys", key_id], query={"project": project}))
 
+    def secrets(self) -> List[Json]:
+        """The project's secrets by name: without their values, which nobody can read back."""
+        return list((self.call(request("GET", ["secrets"])))["secrets"])
+
+    def set_secret(self, name: str, value: str) -> Json:
+        """Keeps value under a name, or replaces it; policies and environments refer to it as secret://NAME. Sandboxes that run take a new value at once."""
+        return self.call(request("PUT", ["secrets", name], body={"value": value}))
+
+    def delete_secret(self, name: str, *, force: bool = False) -> None:
+        """Removes a secret. One that policies of living sandboxes refer to stays, unless forced: what their rules allow is denied then."""
+        self.call(request("DELETE", ["secrets", name], query={"force": force or None}))
+
     def webhooks(self) -> List[Json]:
         """Where the project's events go."""
         return list((self.call(request("GET", ["webhooks"])))["webhooks"])

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Secrets of the caller's project. A value goes in, and comes out of no route. */
+#include "secret/secret.h"
+
+#include "api/api.h"
+#include "api/frame/find.h"
+#include "api/frame/reply.h"
+#include "api/handlers.h"
+#include "sandbox/network/network.h"
+
+struct listing {
+	const struct secrets *secrets;
+	struct json_writer *w;
+};
+
+static void put_one(const struct secret *s, void *arg)
+{
+	const struct listing *l = arg;
+
+	secret_to_json(l->secrets, s, l->w, NULL);
+}
+
+int list_secrets(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct reply reply;
+	struct listing l = {api->secrets, reply_begin(&reply)};
+
+	json_open_array(l.w, "secrets");
+	secrets_each(api->secrets, caller_project(req), put_one, &l);
+	json_close_array(l.w);
+	return reply_send(&reply, req, 200, err);
+}
+
+int get_secret(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *name = http_param(req, "secret");
+	const struct secret *s = secrets_find(api->secrets, caller_project(req), name);
+	struct reply reply;
+
+	if (!s) {
+		(void)err_set(err, ERR_NOT_FOUND, 0, "no secret '%.64s'", name);
+		return err_hint(err, "`cloche secret ls` lists those of your project");
+	}
+	secret_to_json(api->secrets, s, reply_begin_bare(&reply), NULL);
+	return reply_send(&reply, req, 200, err);
+}
+
+int put_secret(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	json_t *value = NULL;
+	const struct json_field fields[] = {
+		{"value", JSON_FIELD_ANY, &value, .required = true},
+	};
+	const struct secret *s;
+	struct reply reply;
+	bool is_new;
+	int r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
+
+	if (r == 0 && !json_is_string(value))
+		r = err_field(err, "value", "must be a string");
+	if (r == 0)
+		r = secrets_set(api->secrets, caller_project(req), http_param(req, "secret"),
+		                json_string_value(value), json_string_length(value), &s, &is_new,
+		                err);
+	if (r < 0)
+		return r;
+	secret_to_json(api->secrets, s, reply_begin_bare(&reply), NULL);
+	return reply_send(&reply, req, is_new ? 201 : 200, err);
+}
+
+static int check_unused(struct http_req *req, const char *name, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	size_t n = network_count_users(api->fleet, caller_project(req), name);
+
+	if (n == 0)
+		return 0;
+	(void)err_set(err, ERR_CONFLICT, 0, "the policies of %zu sandbox%s refer to secret '%.64s'",
+	              n, n == 1 ? "" : "es", name);
+	return err_hint(err, "end them or change their policies first; or remove it with force: "
+	                     "what those rules allow is denied then");
+}
+
+int delete_secret(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *name = http_param(req, "secret");
+	bool is_forced = false;
+	struct reply reply;
+	int r = http_query_bool(req, "force", &is_forced, err);
+
+	if (r == 0 && !is_forced)
+		r = check_unused(req, name, err);
+	if (r == 0)
+		r = secrets_remove(api->secrets, caller_project(req), name, err);
+	if (r < 0)
+		return r;
+	json_put_str(reply_begin(&reply), "name", name);
+	return reply_send(&reply, req, 200, err);
+}

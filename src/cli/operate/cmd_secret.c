@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Secrets by name: set from stdin or a prompt, so that no history and no list of processes has the
+ * value. */
+#include "base/fd.h"
+#include "cli/frame/group.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <termios.h>
+
+#define VALUE_MAX 8192 /* the daemon's bound */
+
+struct secret_opts {
+	bool is_forced;
+};
+
+/* Reads to the end of stdin, or on a terminal one line, which is not shown. */
+static ssize_t read_all(char *ret, size_t size)
+{
+	size_t n = 0;
+	ssize_t r;
+
+	while (n < size && (r = read(STDIN_FILENO, ret + n, size - n)) != 0) {
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			return -errno;
+		n += (size_t)r;
+		if (isatty(STDIN_FILENO) && ret[n - 1] == '\n')
+			break;
+	}
+	return (ssize_t)n;
+}
+
+static ssize_t ask(const char *name, char *ret, size_t size)
+{
+	struct termios shown, hidden;
+	bool is_terminal = isatty(STDIN_FILENO) && tcgetattr(STDIN_FILENO, &shown) == 0;
+	ssize_t n;
+
+	if (is_terminal) {
+		hidden = shown;
+		hidden.c_lflag &= ~(tcflag_t)ECHO;
+		(void)fprintf(stderr, "Value of %s (not shown): ", name);
+		(void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden);
+	}
+	n = read_all(ret, size);
+	if (is_terminal) {
+		(void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &shown);
+		(void)fputc('\n', stderr);
+	}
+	return n;
+}
+
+static int set(struct command *c, struct err *err)
+{
+	auto_free char *path = remote_path("secrets", c->words[0]);
+	auto_json json_t *body = NULL, *reply = NULL;
+	char value[VALUE_MAX + 2];
+	ssize_t n = ask(c->words[0], value, sizeof(value));
+	int r;
+
+	if (n < 0)
+		return err_set(err, ERR_INTERNAL, (int)-n, "cannot read the value from stdin");
+	if (n > 0 && value[n - 1] == '\n')
+		n--;
+	if (n > VALUE_MAX)
+		return err_field(err, "value", "is longer than %d bytes", VALUE_MAX);
+	body = json_pack("{s:s%}", "value", value, (size_t)n);
+	explicit_bzero(value, sizeof(value));
+	if (!body)
+		return err_field(err, "value", "must be text: encode it, with base64 for example");
+	r = remote_call(c->remote, "PUT", path, body, &reply, err);
+	if (r == 0)
+		command_print_reply(c, reply, "name");
+	return r;
+}
+
+static char *cell_state(const json_t *secret, const char *field)
+{
+	return xstrdup(json_is_true(json_object_get(secret, field)) ? "locked" : "ready");
+}
+
+static char *add_force(char *path, const void *arg)
+{
+	const struct secret_opts *opts = arg;
+	char *with;
+
+	if (!opts->is_forced)
+		return path;
+	with = xasprintf("%s?force=true", path);
+	free(path);
+	return with;
+}
+
+static const struct column columns[] = {
+	{"NAME", "name"},
+	{"VERSION", "version", cell_number},
+	{"STATE", "locked", cell_state},
+	{"CHANGED", "changed_us", cell_age},
+};
+static const struct resource secrets = {.plural = "secrets",
+                                        .columns = columns,
+                                        .n_columns = ARRAY_SIZE(columns),
+                                        .query = add_force,
+                                        .printed = "name"};
+
+static const struct subcommand subcommands[] = {
+	{"set", set, "[OPTIONS] NAME",
+         "Keeps a value under a name, or replaces it: sandboxes that run take the new one at once. "
+         "The value comes from stdin (a last line end is left out), or is asked for.",
+         "  cloche secret set OPENAI < key.txt\n"
+         "  pass show openai | cloche secret set OPENAI\n"
+         "  cloche create --network '{\"rules\": [{\"match\": {\"domains\": [\"api.openai.com\"]}, "
+         "\"action\": {\"transform\": {\"headers\": {\"authorization\": \"Bearer "
+         "secret://OPENAI\"}}}}]}'",
+         .n_words = 1},
+	{"ls", resource_ls, "[OPTIONS]",
+         "Lists the project's secrets, without their values. One is locked if the daemon's key "
+         "file does not have its key.",
+         "  cloche secret ls", .resource = &secrets},
+	{"rm", resource_rm, "[OPTIONS] NAME",
+         "Removes a secret. One that a policy of a living sandbox refers to is kept unless it is "
+         "forced; what its rules allow is denied then.",
+         "  cloche secret rm OPENAI", .n_words = 1, .n_opts = 1, .resource = &secrets},
+};
+
+static const struct group group = {
+	.name = "secret",
+	.about = "Secrets: values that policies and environments refer to as secret://NAME, and "
+		 "that nobody can read back.",
+	.subcommands = subcommands,
+	.n_subcommands = ARRAY_SIZE(subcommands),
+};
+
+int cmd_secret(int argc, char **argv)
+{
+	struct secret_opts opts = {0};
+	const struct opt rows[] = {
+		{'f', "force", OPT_FLAG, &opts.is_forced, NULL,
+	         "also if policies of living sandboxes refer to it"},
+	};
+
+	return group_main(&group, rows, &opts, argc, argv);
+}

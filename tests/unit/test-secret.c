@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Secrets: sealed under keys that change, opened for their owner alone. */
+#include "base/log.h"
+#include "net/policy/secret_reference.h"
+#include "secret/secret.h"
+#include "store/tables/secrets.h"
+#include "test.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PROJECT "prj_1"
+#define OLD     "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n"
+#define NEW                                                                                        \
+	"# the new one\r\n\nFFEEDDCCBBAA99887766554433221100ffeeddccbbaa99887766554433221100\r\n"
+
+static struct {
+	char dir[64], db[96];
+	struct store *store;
+	struct master_keys keys;
+	struct secrets *secrets;
+} rig;
+
+static void open_with(const char *keys)
+{
+	char text[512];
+
+	(void)snprintf(text, sizeof(text), "%s", keys);
+	CHECK_INT(master_keys_parse(text, "keys", &rig.keys, NULL), 0);
+	CHECK_INT(store_open(rig.db, &rig.store, NULL), 0);
+	CHECK_INT(secrets_open(&(struct secrets_config){.store = rig.store, .keys = &rig.keys},
+	                       &rig.secrets, NULL),
+	          0);
+}
+
+static void close_all(void)
+{
+	secrets_close(rig.secrets);
+	store_close(rig.store);
+	master_keys_done(&rig.keys);
+}
+
+static void set_up(void)
+{
+	(void)snprintf(rig.dir, sizeof(rig.dir), "/tmp/test-secret.XXXXXX");
+	CHECK(mkdtemp(rig.dir) != NULL);
+	(void)snprintf(rig.db, sizeof(rig.db), "%s/db", rig.dir);
+	CHECK_INT(store_open(rig.db, &rig.store, NULL), 0);
+	CHECK_INT(store_put_project(rig.store, &(struct project_row){.id = PROJECT, .name = "p"},
+	                            NULL),
+	          0);
+	store_close(rig.store);
+	open_with(OLD);
+}
+
+static void tear_down(void)
+{
+	close_all();
+	CHECK_INT(unlink(rig.db), 0);
+	CHECK_INT(rmdir(rig.dir), 0);
+}
+
+static int set(const char *name, const char *value)
+{
+	const struct secret *s;
+	struct err err;
+	bool is_new;
+
+	return secrets_set(rig.secrets, PROJECT, name, value, strlen(value), &s, &is_new, &err);
+}
+
+static bool is_value(const char *name, const char *value)
+{
+	char is[ENVELOPE_VALUE_MAX + 1];
+	struct err err;
+	ssize_t n = secrets_reveal(rig.secrets, PROJECT, name, is, &err);
+
+	return n == (ssize_t)strlen(value) && memcmp(is, value, (size_t)n) == 0;
+}
+
+TEST(a_value_comes_back_as_it_was_set_and_over_a_restart)
+{
+	static char longest[ENVELOPE_VALUE_MAX + 2];
+
+	set_up();
+	memset(longest, 'x', ENVELOPE_VALUE_MAX);
+	CHECK_INT(set("A", "first"), 0);
+	CHECK_INT(set("B", longest), 0);
+	CHECK_INT(set("A", "second"), 0);
+	CHECK(is_value("A", "second") && is_value("B", longest));
+	longest[ENVELOPE_VALUE_MAX] = 'x';
+	CHECK(set("B", longest) < 0 && set("C", "") < 0 && set("1C", "x") < 0 &&
+	      set("C.C", "x") < 0);
+	longest[ENVELOPE_VALUE_MAX] = '\0';
+	close_all();
+	open_with(OLD);
+	CHECK(is_value("A", "second") && is_value("B", longest));
+	CHECK_INT(secrets_remove(rig.secrets, PROJECT, "A", NULL), 0);
+	CHECK(!is_value("A", "second") && secrets_remove(rig.secrets, PROJECT, "A", NULL) < 0);
+	CHECK(secrets_find(rig.secrets, "prj_2", "B") == NULL);
+	tear_down();
+}
+
+TEST(a_new_master_key_takes_over_at_the_next_start_and_the_old_one_can_go)
+{
+	set_up();
+	CHECK_INT(set("A", "value"), 0);
+	close_all();
+	open_with(NEW OLD);
+	CHECK(is_value("A", "value"));
+	close_all();
+	open_with(NEW);
+	CHECK(is_value("A", "value"));
+	close_all();
+	open_with(OLD); /* the control: the old one opens nothing any more */
+	CHECK(!is_value("A", "value"));
+	CHECK(secret_is_locked(rig.secrets, secrets_find(rig.secrets, PROJECT, "A")));
+	CHECK_INT(set("A", "again"), 0);
+	CHECK(is_value("A", "again"));
+	tear_down();
+}
+
+struct altered {
+	struct secret_row row;
+	char wrapped[512], sealed[512];
+};
+
+static int keep_row(const struct secret_row *row, void *arg)
+{
+	struct altered *a = arg;
+
+	a->row = *row;
+	(void)snprintf(a->wrapped, sizeof(a->wrapped), "%s", row->wrapped);
+	(void)snprintf(a->sealed, sizeof(a->sealed), "%s", row->sealed);
+	return 0;
+}
+
+/* Somebody who can write the database cannot have a value used under another name. */
+TEST(a_row_that_was_moved_or_changed_does_not_open)
+{
+	struct altered a;
+
+	set_up();
+	CHECK_INT(set("A", "value"), 0);
+	CHECK_INT(store_each_secret(rig.store, keep_row, &a, NULL), 0);
+	a.row.id = "se_other";
+	a.row.project_id = PROJECT;
+	a.row.key_id = rig.keys.ids[0];
+	a.row.wrapped = a.wrapped;
+	a.row.sealed = a.sealed;
+	a.row.name = "B";
+	CHECK_INT(store_put_secret(rig.store, &a.row, NULL), 0);
+	a.row.id = "se_third";
+	a.row.name = "C";
+	a.row.sealed = "short";
+	CHECK_INT(store_put_secret(rig.store, &a.row, NULL), 0);
+	close_all();
+	open_with(OLD);
+	CHECK(is_value("A", "value"));
+	CHECK(!is_value("B", "value") && !is_value("C", "value"));
+	tear_down();
+}
+
+TEST(a_key_file_with_another_form_is_refused_with_its_line)
+{
+	static const char *const bad[] = {"", "# nothing\n", "abc\n", OLD "xyz\n", "0" OLD};
+	struct master_keys keys;
+	struct err err;
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		char text[512];
+
+		(void)snprintf(text, sizeof(text), "%s", bad[i]);
+		CHECK(master_keys_parse(text, "the-file", &keys, &err) < 0);
+		CHECK(strstr(err.message, "the-file") && strstr(err.message, "line"));
+	}
+}
+
+TEST(a_key_file_is_made_once_and_then_read)
+{
+	struct master_keys one, two;
+	char path[96];
+
+	(void)snprintf(path, sizeof(path), "/tmp/test-secret-key.%d", (int)getpid());
+	CHECK(master_keys_read(path, false, &one, NULL) < 0);
+	CHECK_INT(master_keys_read(path, true, &one, NULL), 0);
+	CHECK_INT(master_keys_read(path, true, &two, NULL), 0);
+	CHECK(one.n == 1 && memcmp(&one, &two, sizeof(one)) == 0);
+	CHECK_INT(unlink(path), 0);
+}
+
+static int fill(const char *name, struct buf *out, void *arg)
+{
+	(void)arg;
+	return strcmp(name, "NONE") == 0 ? -ENOENT : buf_printf(out, "<%s>", name);
+}
+
+TEST(references_are_found_filled_and_known_to_be_alone)
+{
+	static const struct {
+		const char *text, *filled; /* NULL: it cannot be */
+		bool is_alone;
+	} rows[] = {
+		{"plain", "plain", false},
+		{"secret://A", "<A>", true},
+		{"Bearer secret://A_b-9", "Bearer <A_b-9>", true},
+		{"user:secret://A@host", "user:<A>@host", false},
+		{"secret://A.secret://B", "<A>.<B>", false},
+		{"hidden secret://A", "hidden <A>", false},
+		{"sk-123 secret://A", "sk-123 <A>", false},
+		{"secret://", NULL, false},
+		{"secret://1", NULL, false},
+		{"secret://NONE", NULL, true},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		auto_call(buf_done) struct buf out = BUF_INIT(1024);
+		int r = secret_reference_fill(rows[i].text, fill, NULL, &out);
+
+		CHECK_INT(r < 0, rows[i].filled == NULL);
+		if (r == 0)
+			CHECK_STR(buf_str(&out), rows[i].filled);
+		CHECK_INT(secret_reference_is_alone(rows[i].text), rows[i].is_alone);
+	}
+}
