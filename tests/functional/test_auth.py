@@ -238,6 +238,7 @@ def test_a_project_is_removed_with_its_keys_once_it_is_empty(daemon, client, cli
     assert client.create_project("leaves")["id"] != project["id"]
     client.delete_project("leaves")
     assert "project.removed" in cli.ok("events", "--all", "--type", "project.removed")
+    assert project["id"] in cli.ok("usage")
 
 
 def test_the_project_default_cannot_be_removed(cli):

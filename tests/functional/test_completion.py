@@ -141,7 +141,9 @@ def test_fish_completes(cli, tmp_path):
     assert done.stdout.splitlines()[0].split("\t") == ["snapshot", "save what a sandbox is now; list and remove snapshots"], done
 
 
-def test_zsh_completes(cli, tmp_path):
+@pytest.mark.parametrize(("typed", "completed"), [("cloche snapsho", "snapshot "), ("cloche create --engine j", "jail "), ("cloche cp tab-z", "tab-zsh:there")])
+def test_zsh_completes(cli, tmp_path, make_sandbox, typed, completed):
+    make_sandbox(name="tab-zsh")
     (tmp_path / "_cloche").write_text(cli.ok("completion", "zsh"))
     (tmp_path / ".zshrc").write_text("fpath=($ZDOTDIR $fpath); autoload -U compinit; compinit -u -D; PS1='ready> '\n")
     env = {**with_cloche_first(cli), "ZDOTDIR": str(tmp_path), "HOME": str(tmp_path), "TERM": "dumb"}
@@ -150,8 +152,8 @@ def test_zsh_completes(cli, tmp_path):
         os.execvpe("zsh", ["zsh", "-i", "+o", "globalrcs"], env)
     try:
         assert "ready> " in read_until(fd, "ready> ")
-        os.write(fd, b"cloche snapsho\t")
-        assert "snapshot " in read_until(fd, "snapshot ")
+        os.write(fd, f"{typed}\tthere".encode())
+        assert completed in read_until(fd, completed)
     finally:
         os.close(fd)
         os.waitpid(pid, 0)
