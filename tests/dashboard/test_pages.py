@@ -166,6 +166,20 @@ def test_a_quota_is_set(tab, client):
     assert client.quota(project=project["id"])["limits"]["sandboxes"] == 3
 
 
+def test_a_project_is_removed_but_for_the_operators_own(tab, client):
+    project = client.create_project(f"r-{uuid.uuid4().hex[:8]}")
+    with tab("/keys") as page:
+        page.wait_for_selector("select[aria-label=Project]")
+        assert not page.is_visible("text=Remove project")
+        page.select_option("select[aria-label=Project]", project["id"])
+        page.click("text=Remove project")
+        page.click("dialog button[type=submit]")
+        page.wait_for_selector("text=The project is removed")
+        page.locator(f"option[value={project['id']}]").wait_for(state="detached")
+        assert not page.is_visible("text=Remove project")
+    assert project["id"] not in [p["id"] for p in client.projects()]
+
+
 def test_events_are_listed_filtered_and_shown_whole(tab, lively):
     with tab("/events") as page:
         page.wait_for_selector("tr:has-text('sandbox.running')")

@@ -50,8 +50,10 @@ export const page: Page = {
 
     let project = ctx.who.project.id;
     const options = (): { project?: string } => (ctx.who.isHostAdmin ? { project } : {});
-    const chooser = el("select", { "aria-label": "Project", on: { change: () => ((project = chooser.value), replace(place, loading()), again()) } });
+    const chooser = el("select", { "aria-label": "Project", on: { change: () => ((project = chooser.value), (remove.hidden = project === ctx.who.project.id), replace(place, loading()), again()) } });
     chooser.hidden = true;
+    const remove = el("button", { class: "danger", on: { click: () => removeProject() } }, "Remove project");
+    remove.hidden = true;
     const keys = table<Json>({
       label: "Keys",
       key: (k) => k["id"],
@@ -129,6 +131,7 @@ export const page: Page = {
       const all = await ctx.cloche.projects();
       replace(chooser, all.map((p) => el("option", { value: p["id"], selected: p["id"] === project }, p["name"])));
       chooser.hidden = all.length < 2;
+      remove.hidden = project === ctx.who.project.id;
     }
 
     const newProject = el(
@@ -151,7 +154,18 @@ export const page: Page = {
       "New project",
     );
     newProject.hidden = !ctx.who.isHostAdmin;
-    replace(root, pageHead("Keys and quotas", chooser, newProject, el("button", { class: "primary", on: { click: makeKey } }, "New key")), place);
+
+    function removeProject(): void {
+      const name = chooser.selectedOptions[0]?.textContent ?? project;
+      confirm(`Remove the project ${name}?`, "Its keys, webhooks and quotas go with it. It is refused while it has sandboxes, volumes, snapshots or templates.", "Remove", async () => {
+        await ctx.cloche.deleteProject(project);
+        project = ctx.who.project.id;
+        toast("The project is removed");
+        await listProjects();
+        await show();
+      });
+    }
+    replace(root, pageHead("Keys and quotas", chooser, remove, newProject, el("button", { class: "primary", on: { click: makeKey } }, "New key")), place);
     const again = ctx.live.keep(show, (entry) => /^(key\.(created|revoked)|quota\.)/.test(entry.type), ctx.signal);
     if (ctx.who.isHostAdmin) ctx.live.keep(() => listProjects().catch(() => undefined), (entry) => /^project\./.test(entry.type), ctx.signal);
     return () => undefined;
