@@ -23,7 +23,7 @@ END_S = 10 * PATIENCE  # "never" to a test; it takes half a second
 SETTLE_S = 0.5  # a request that is refused has been answered by then; one that stays open shows nothing to wait for
 ROUTES = matrix.routes()
 SCOPES = ("read", "write", "admin")
-SHARED = {"secret", "project", "template_name", "open_template_name", "their_name", "drive"}  # words of a world that are no random ids
+SHARED = {"secret_name", "secret", "project", "template_name", "open_template_name", "their_name", "drive"}  # words of a world that are no random ids
 SET_UP = """
 set -e
 echo x >/tmp/here; cp /tmp/here /tmp/there; truncate -s 1G /tmp/big; chmod 666 /tmp/*
