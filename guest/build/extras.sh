@@ -9,6 +9,36 @@ export LC_ALL=C.UTF-8
 bundle=/etc/ssl/certs/ca-certificates.crt
 [ ! -e "$bundle" ] || export PIP_CERT=$bundle NODE_EXTRA_CA_CERTS=$bundle
 
+# Files that are compiled bear a hash instead of a time, which the end of this step changes.
+install_by_pip() {
+	SOURCE_DATE_EPOCH=$DATE python3 -m pip install --no-input --no-cache-dir --break-system-packages --root-user-action=ignore \
+		--disable-pip-version-check --progress-bar off ${PIP_INDEX:+--index-url "$PIP_INDEX"} "$@"
+}
+
+# Of what a report of pip's would install, the packages that are here as Debian's: those have no list of files.
+of_debian='
+import importlib.metadata, json, sys
+for package in json.load(open(sys.argv[1]))["install"]:
+    name, version = package["metadata"]["name"], package["metadata"]["version"]
+    try:
+        if importlib.metadata.distribution(name).files is None:
+            print(f"{name}=={version}")
+    except importlib.metadata.PackageNotFoundError:
+        pass
+'
+
+# Pip gives up where it would have to remove a package of Debian. A newer one goes beside it, into /usr/local, where Python looks first.
+install_beside_debian() {
+	report=$(mktemp)
+	install_by_pip --quiet --dry-run --report "$report" "$@" >/dev/null 2>&1 || return 1
+	newer=$(python3 -c "$of_debian" "$report")
+	rm "$report"
+	[ -n "$newer" ] || return 1
+	echo "Beside what Debian has: $newer"
+	# shellcheck disable=SC2086 # requirements
+	install_by_pip --ignore-installed --no-deps $newer && install_by_pip "$@"
+}
+
 if [ -n "$NPM" ]; then
 	dir=$(mktemp -d)
 	[ -n "$NPM_REGISTRY" ] || {
@@ -54,10 +84,8 @@ if [ -n "$PIP" ]; then
 		echo "E: there is no pip in this template, to install $PIP"
 		exit 1
 	}
-	# Files that are compiled bear a hash instead of a time, which the end of this step changes.
 	# shellcheck disable=SC2086 # requirements
-	SOURCE_DATE_EPOCH=$DATE python3 -m pip install --no-input --no-cache-dir --break-system-packages --root-user-action=ignore \
-		--disable-pip-version-check --progress-bar off ${PIP_INDEX:+--index-url "$PIP_INDEX"} $PIP
+	install_by_pip $PIP || install_beside_debian $PIP
 fi
 
 if [ -n "$FILES" ]; then

@@ -37,6 +37,11 @@ for word; do
 done
 """
 PYTHON = r"""#!/bin/sh
+case "$*" in
+*over-debian-s*) [ -e /usr/share/beside ] || { touch /usr/share/of-debian; case "$*" in *--dry-run*) exit 0 ;; *) echo "no RECORD file was found" >&2; exit 1 ;; esac; } ;;
+*--ignore-installed*) touch /usr/share/beside ;;
+-c*importlib.metadata*) [ ! -e /usr/share/of-debian ] || echo debian-s-own==2.0 ;;
+esac
 [ "$1" != -c ] || exit 0
 for word; do case $word in --*|-m|pip|install) ;; *) echo "$word" >>/usr/share/asked ;; esac; done
 """
@@ -120,6 +125,11 @@ def test_a_bare_name_is_of_the_language(api):
     assert {"some-thing>=2", "@scope/name@^3", "http://npm.test/", "http://pip.test/simple"} <= set(said.split())
     build = api.prepare_packages(["zod"], template="base", language="javascript")
     assert api.template(build["name"])["manifest"]["set"]["packages"] == ["npm:zod"]
+
+
+def test_what_debian_has_too_old_a_version_of_is_put_beside_it(api):
+    said = api.run("cat /usr/share/asked", template="base", packages=["pip:over-debian-s"]).stdout.split()
+    assert [word for word in said if word in ("debian-s-own==2.0", "over-debian-s")] == ["debian-s-own==2.0", "over-debian-s"]
 
 
 @pytest.mark.parametrize("package, why", [("apt:no-such-package", "Unable to locate package no-such-package"), ("npm:no-such", "'no-such@.*' is not in this registry")])
