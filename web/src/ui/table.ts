@@ -32,6 +32,11 @@ export interface Table<Row> {
   show(rows: readonly Row[]): void;
 }
 
+/** The headings of a plain table. One that says nothing is none. */
+export function headRow(names: readonly string[], classOf: (name: string) => string | undefined): HTMLElement {
+  return el("tr", {}, names.map((name) => (name ? el("th", { scope: "col", class: classOf(name) }, name) : el("td"))));
+}
+
 /** Rows at first, and by how many there are more. */
 const STRETCH = 200;
 

@@ -7,7 +7,7 @@
  */
 import { type Entry, FileExists } from "../../../../sdk/typescript/src/index.js";
 import { gathered } from "../../gathered.js";
-import { bytes, confirm, dialog, el, empty, failure, field, loading, relativeTime, replace, saveFile, toast, toastError } from "../../ui/index.js";
+import { bytes, confirm, dialog, el, empty, failure, field, headRow, loading, relativeTime, replace, saveFile, toast, toastError } from "../../ui/index.js";
 import type { Box } from "./box.js";
 import { openFile } from "./editor.js";
 import { action, type Panel, visible, whileRunning } from "./panel.js";
@@ -126,7 +126,7 @@ function mountFiles(root: HTMLElement, box: Box, signal: AbortSignal): void {
       entries.sort((a, b) => Number(b.isDirectory) - Number(a.isDirectory) || (a.name < b.name ? -1 : 1));
       if (!entries.length) replace(place, empty("This folder is empty", "Files of the sandbox are listed here as they come and go.", box.mayWrite ? "Drop files here to upload them." : "Your key may only look."));
       else {
-        const head = el("tr", {}, ["Name", "Size", "Mode", "Changed", ""].map((n) => el("th", { scope: "col", class: n === "Mode" ? "extra" : n === "Size" || n === "Changed" ? "figure" : undefined }, n)));
+        const head = headRow(["Name", "Size", "Mode", "Changed", ""], (n) => (n === "Mode" ? "extra" : n === "Size" || n === "Changed" ? "figure" : undefined));
         replace(place, el("div", { class: "table-wrap" }, el("table", { "aria-label": "Files" }, el("thead", {}, head), el("tbody", {}, entries.map(rowOf)))));
         if (entries.length >= ENTRIES_MAX) place.appendChild(el("p", { class: "dim" }, `The first ${ENTRIES_MAX} are shown.`));
       }

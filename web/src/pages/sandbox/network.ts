@@ -6,7 +6,7 @@
 import type { NetworkPolicy } from "../../../../sdk/typescript/src/index.js";
 import type { Entry } from "../../live.js";
 import type { Json } from "../../page.js";
-import { bytes, clock, confirm, count, el, empty, failure, loading, replace, span, toast } from "../../ui/index.js";
+import { bytes, clock, confirm, count, el, empty, failure, headRow, loading, replace, span, toast } from "../../ui/index.js";
 import type { Box } from "./box.js";
 import { action, type Panel, visible } from "./panel.js";
 
@@ -138,7 +138,7 @@ function mountNetwork(root: HTMLElement, box: Box, signal: AbortSignal): void {
       replace(decisions, title, empty("No decisions yet", "What it connects to, and what is denied, is shown here.", first));
       return;
     }
-    const head = el("tr", {}, ["Verdict", "Host", "Why", "Times", "Bytes", "Last", ""].map((n) => el("th", { scope: "col", class: ["Times", "Bytes", "Last"].includes(n) ? "figure" : undefined }, n)));
+    const head = headRow(["Verdict", "Host", "Why", "Times", "Bytes", "Last", ""], (n) => (["Times", "Bytes", "Last"].includes(n) ? "figure" : undefined));
     replace(decisions, title, el("div", { class: "table-wrap" }, el("table", { "aria-label": "Decisions" }, el("thead", {}, head), el("tbody", {}, groups.map(rowOf)))));
   }
 

@@ -4,7 +4,7 @@
  * when it is made: for an open port whose link is lost a new one is made, and the old one counts no more.
  */
 import type { Port } from "../../../../sdk/typescript/src/index.js";
-import { confirm, copyText, el, empty, failure, loading, relativeTime, replace, toast } from "../../ui/index.js";
+import { confirm, copyText, el, empty, failure, headRow, loading, relativeTime, replace, toast } from "../../ui/index.js";
 import type { Box } from "./box.js";
 import { action, type Panel } from "./panel.js";
 
@@ -81,7 +81,7 @@ function mountPorts(root: HTMLElement, box: Box, signal: AbortSignal): void {
     const isPublic = el("input", { type: "checkbox" });
     const submit = action("Open", () => expose(Number(number.value), isPublic.checked), { class: "primary" });
     const form = el("form", { class: "code-bar", on: { submit: (event) => (event.preventDefault(), submit.click()) } }, number, el("label", { class: "check" }, isPublic, el("span", {}, "for anybody, without a token")), submit);
-    const head = el("tr", {}, ["Port", "Preview", "Lets in", "Open since", ""].map((n) => el("th", { scope: "col", class: n === "Open since" ? "figure" : undefined }, n)));
+    const head = headRow(["Port", "Preview", "Lets in", "Open since", ""], (n) => (n === "Open since" ? "figure" : undefined));
     replace(
       open,
       el("header", {}, el("h2", {}, "Open ports")),

@@ -4,7 +4,7 @@
  * the snapshots, and what can be done with each.
  */
 import type { Json } from "../../page.js";
-import { bytes, confirm, el, empty, failure, loading, relativeTime, replace, sandboxPath, shortId, svg, toast } from "../../ui/index.js";
+import { bytes, confirm, el, empty, failure, headRow, loading, relativeTime, replace, sandboxPath, shortId, svg, toast } from "../../ui/index.js";
 import { Sandbox } from "../../../../sdk/typescript/src/index.js";
 import type { Box } from "./box.js";
 import { forkDialog, snapshotDialog } from "./header.js";
@@ -77,7 +77,7 @@ function drawing(nodes: readonly Json[], box: Box): Element {
     const [x1, y1, x2, y2] = [parent.x + WIDE + 2, parent.y + HIGH / 2 + 2, p.x + 2, p.y + HIGH / 2 + 2];
     return [svg("path", { class: "tree-line", d: `M${x1} ${y1}C${x1 + GAP_X / 2} ${y1} ${x2 - GAP_X / 2} ${y2} ${x2} ${y2}` })];
   });
-  return el("div", { class: "tree", tabindex: "0", "aria-label": "Where it comes from, and what came from it" }, svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` }, lines, places.map((p) => nodeOf(p, box))));
+  return el("div", { class: "tree", tabindex: "0", role: "group", "aria-label": "Where it comes from, and what came from it" }, svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` }, lines, places.map((p) => nodeOf(p, box))));
 }
 
 function mountTree(root: HTMLElement, box: Box, signal: AbortSignal): void {
@@ -108,7 +108,7 @@ function mountTree(root: HTMLElement, box: Box, signal: AbortSignal): void {
   }
 
   function drawList(snapshots: Json[]): void {
-    const head = el("tr", {}, ["Snapshot", "Holds", "Size", "Taken", ""].map((n) => el("th", { scope: "col", class: n === "Size" || n === "Taken" ? "figure" : undefined }, n)));
+    const head = headRow(["Snapshot", "Holds", "Size", "Taken", ""], (n) => (n === "Size" || n === "Taken" ? "figure" : undefined));
     const body = snapshots.length ? el("div", { class: "table-wrap" }, el("table", { "aria-label": "Snapshots" }, el("thead", {}, head), el("tbody", {}, snapshots.map(rowOf)))) : empty("No snapshots", "A snapshot saves the sandbox at one moment: go back to it, or start others from it.", "Press Snapshot above to take one.");
     replace(list, el("header", {}, el("h2", {}, "Snapshots of this sandbox")), body);
   }
