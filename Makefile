@@ -86,6 +86,11 @@ soak:
 test-docs:
 	@tools/test --only plain --suite functional -- -k 'test_docs'
 
+# What a newcomer meets: `make up` in a fresh clone, then every sample of every page in order, and the programs of examples/. OPTIONS go to pytest.
+.PHONY: test-first-hour
+test-first-hour:
+	@tools/test-first-hour $(OPTIONS)
+
 # A Debian package in build/deb, judged by lintian; test-deb builds it twice and installs, upgrades and purges it in a Debian of its own.
 deb:
 	@tools/deb

@@ -12,6 +12,7 @@ import pytest
 from harness.daemon import BUILD, ROOT, Daemon
 from harness.npm import run
 from harness.oci import Tar, busybox_layer, docker_save
+from harness.samples import samples_of
 
 PAGE = ROOT / "docs" / "migrate-from-e2b.md"
 SHELL = Tar().add("bin/bash", b'#!/bin/sh\nexec /bin/sh "$@"\n', mode=0o755)  # busybox has none
@@ -44,7 +45,7 @@ def test_their_clients_find_what_they_expect(project, settings):
 
 def shown(language, number=0):
     """A block of the page by its language."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.M | re.S)[number]
+    return [sample.code for sample in samples_of("docs/migrate-from-e2b.md") if sample.language == language][number]
 
 
 @needs_npm

@@ -11,8 +11,19 @@ QUESTIONS = {
     "allow PyPI": "/docs/guides/network",
     "hide an API key": "/docs/guides/secrets",
     "back up": "/docs/guides/operate",
+    "two machines": "/docs/guides/operate",
     "install pandas": "/docs/packages",
     "go back to a snapshot": "/docs/guides/snapshots",
+}
+
+
+# And for who looks through the list: what answers it on a page that the first one leads to.
+ANSWERS = {
+    "limit memory": "--memory 256m",
+    "allow PyPI": "cloche network allow shop pip",
+    "hide an API key": "Keep the key outside",
+    "back up": "cloche backup /mnt/backup/cloche",
+    "two machines": "There is no cluster yet",
 }
 
 
@@ -31,6 +42,13 @@ def test_a_strangers_question_is_answered_by_one_search(documents, question):
     expect(documents.locator("#search")).to_have_value(question)
     found = [link.get_attribute("href").partition("#")[0] for link in documents.locator("#found a").all()]
     assert QUESTIONS[question] in found[:3], found
+
+
+@pytest.mark.parametrize("question", ANSWERS)
+def test_a_strangers_question_is_answered_one_click_from_the_first_page(documents, question):
+    documents.locator(f"main a[href='{QUESTIONS[question]}']").click()
+    documents.wait_for_url(f"**{QUESTIONS[question]}")
+    expect(documents.locator("main")).to_contain_text(ANSWERS[question])
 
 
 def test_the_keyboard_leads_through_what_was_found(documents):

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the documents show, works: blocks marked `sh run` and `python run` are run as they stand, against a
-daemon named by CLOCHE_URL. `# prints X` behind a line says what the block's output must contain. Every other block
-is held to what it can be held to: shell and Python for the operator's own machine, or for hosts that are not here, name commands,
+daemon named by CLOCHE_URL. `# prints X` behind a line says what the block's output must contain. Those marked `up` are run by
+`make test-first-hour`, where there is what they need. Every other block is held to what it can be held to: shell and Python for the operator's own machine, or for hosts that are not here, name commands,
 options, methods and fields that exist; settings are ones that the daemon takes; TOML and JSON are well formed; programs in the
 words of other vendors' clients are run by the suite that has these. What is none of this fails."""
 
 import ast
 import configparser
 import inspect
+import io
 import itertools
 import json
 import os
@@ -21,38 +22,38 @@ import pytest
 from cloche._fields import SandboxFields
 from harness import audit
 from harness.daemon import BUILD, ROOT, Daemon
+from harness.oci import busybox_layer
+from harness.running import running
+from harness.samples import DOCS, MADE, NOT_TYPED, TYPED, pages, samples_of, typed_samples, why_not_typed
 
 pytestmark = pytest.mark.slow
-DOCS = ROOT / "docs"
-BLOCK = re.compile(r"^```([a-z]+)( run)?\n(.*?)^```$", re.M | re.S)
 FENCE = re.compile(r"^\s*(```|~~~)", re.M)
-PROMISE = re.compile(r"# prints (.+)$", re.M)
-# What is run where it has what it is about, and pages that are made from the sources they tell of (`make lint` compares them).
+# What is run where it has what it is about.
 ELSEWHERE = {
     "docs/guides/secrets.md": "tests/sdk/test_typescript.py",
     "docs/mcp.md": "tests/sdk/test_mcp_client.py",
     "docs/migrate-from-e2b.md": "tests/compat/test_e2b.py",
     "docs/migrate-from-vercel.md": "tests/compat/test_vercel.py",
 }
-MADE = {"docs/sdk-python.md": "python", "docs/sdk-typescript.md": "ts"}
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 
 
-def blocks_of(path):
-    text = path.read_text()
-    for block in BLOCK.finditer(text):
-        place = f"{path.relative_to(ROOT).as_posix()}:{text[: block.start()].count(chr(10)) + 1}"
-        yield place, block.group(1), bool(block.group(2)), block.group(3)
+def name_of(path):
+    return path.relative_to(ROOT).as_posix()
 
 
-def blocks_to_run(path):
+def is_run_here(sample):
     """Those of TypeScript are run with what they are about, tests/compat."""
-    return [(place, language, code) for place, language, is_run, code in blocks_of(path) if is_run and language in ("sh", "python")]
+    return sample.mark == "run" and sample.language in ("sh", "python")
 
 
-def run_block(daemon, directory, place, language, code):
+def samples_to_run(page):
+    return [sample for sample in samples_of(page) if is_run_here(sample)]
+
+
+def run_sample(daemon, directory, sample):
     """What is wrong with it, or None."""
-    argv = ["bash", "-euo", "pipefail", "-c", code] if language == "sh" else [sys.executable, "-c", code]
+    argv = ["bash", "-euo", "pipefail", "-c", sample.code] if sample.language == "sh" else [sys.executable, "-c", sample.code]
     env = {
         **os.environ,
         "CLOCHE_URL": daemon.url,
@@ -61,19 +62,19 @@ def run_block(daemon, directory, place, language, code):
     }
     directory.mkdir()
     r = subprocess.run(argv, env=env, cwd=directory, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
-    missing = [promise for promise in PROMISE.findall(code) if promise.strip() not in r.stdout]
+    missing = sample.broken_promises(r.stdout)
     if r.returncode or missing:
-        return f"{place}: status {r.returncode}, not printed: {missing}\n{r.stdout}\n{r.stderr}"
+        return f"{sample.place}: status {r.returncode}, not printed: {missing}\n{r.stdout}\n{r.stderr}"
     return None
 
 
 def documents_that_run():
-    return [path.relative_to(ROOT).as_posix() for path in DOCUMENTS if any(blocks_to_run(path))]
+    return [name_of(path) for path in DOCUMENTS if samples_to_run(name_of(path))]
 
 
 @pytest.mark.parametrize("document", documents_that_run())
 def test_each_block_of_a_document_does_what_it_says(daemon, tmp_path, document):
-    wrong = [run_block(daemon, tmp_path / str(i), *block) for i, block in enumerate(blocks_to_run(ROOT / document))]
+    wrong = [run_sample(daemon, tmp_path / str(i), sample) for i, sample in enumerate(samples_to_run(document))]
     assert not any(wrong), "\n".join(filter(None, wrong))
 
 
@@ -116,6 +117,28 @@ def test_the_operators_guide_backs_up_and_restores(tmp_path):
         found = audit.left_after_stop(daemon, ids)
         daemon.remove()
     assert (status, found) == (0, [])
+
+
+def test_the_operators_guide_moves_a_sandbox_to_another_machine(tmp_path):
+    """Its block as it stands, but for the addresses: with two daemons in the place of two machines."""
+    text = (DOCS / "guides" / "operate.md").read_text()
+    block = re.search(r"^## Two machines\n.*?^```sh\n(.*?)^```$", text, re.M | re.S).group(1)
+    with running(Daemon("--pool-max", "0")) as one, running(Daemon("--pool-max", "0")) as two:
+        for name, daemon in (("one", one), ("two", two)):
+            block = block.replace(f"https://{name}.example.com:7070", daemon.url)
+            (tmp_path / f"{name}.key").write_text(daemon.key + "\n")
+        with cloche.Client(one.url, one.key) as client, cloche.Client(two.url, two.key) as other:
+            client.import_template("python", io.BytesIO(busybox_layer().bytes()))
+            desk = client.create(name="desk", persistent=True, template="python")
+            desk.files.write("plan.txt", b"draft")
+            env = {**os.environ, "PATH": f"{BUILD}:{os.environ['PATH']}"}
+            r = subprocess.run(["bash", "-euo", "pipefail", "-c", block], cwd=tmp_path, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
+            assert r.returncode == 0, r.stdout + r.stderr
+            assert other.get("desk").files.read("plan.txt") == b"draft"
+            for one_of_them in (client, other):
+                one_of_them.get("desk").delete()
+                one_of_them.delete_snapshot("moving")
+                one_of_them.delete_template("python")
 
 
 def help_of(words):
@@ -187,16 +210,26 @@ CHECKS = {
 @pytest.mark.parametrize("document", [path.relative_to(ROOT).as_posix() for path in DOCUMENTS])
 def test_every_other_block_is_what_it_claims_to_be(document):
     path = ROOT / document
-    blocks = list(blocks_of(path))
-    assert len(FENCE.findall(path.read_text())) == 2 * len(blocks), f"{document}: a block has no language, or is indented"
-    for place, language, is_run, code in blocks:
-        if (is_run and language in ("sh", "python")) or MADE.get(document) == language:
+    samples = list(samples_of(document))
+    assert len(FENCE.findall(path.read_text())) == 2 * len(samples), f"{document}: a block has no language, or is indented"
+    for sample in samples:
+        if is_run_here(sample) or MADE.get(document) == sample.language:
             continue
-        if language == "js" or (document in ELSEWHERE and language == "python"):
-            assert path.name in (ROOT / ELSEWHERE[document]).read_text(), place
+        if sample.language == "js" or (document in ELSEWHERE and sample.language == "python"):
+            assert path.name in (ROOT / ELSEWHERE[document]).read_text(), sample.place
             continue
-        assert language in CHECKS, f"{place}: a block of {language} must be run"
-        CHECKS[language](place, code)
+        assert sample.language in CHECKS, f"{sample.place}: a block of {sample.language} must be run"
+        CHECKS[sample.language](sample.place, sample.code)
+
+
+@pytest.mark.parametrize("page", pages())
+def test_every_sample_is_typed_in_the_first_hour_or_it_is_said_why_not(page):
+    typed = {sample.place for sample in typed_samples(page)}
+    for sample in samples_of(page):
+        if sample.language in TYPED and sample.place not in typed and MADE.get(page) != sample.language:
+            assert why_not_typed(page, sample), f"{sample.place}: mark it `up`, or say in harness/samples.py why nobody can type it"
+    for words, _ in NOT_TYPED.get(page, []):
+        assert any(words in sample.code for sample in samples_of(page)), f"{page} has no {words!r} any more"
 
 
 @pytest.mark.parametrize("document", [path.relative_to(ROOT).as_posix() for path in DOCUMENTS if path.name != "CHANGELOG.md"])

@@ -3,13 +3,13 @@
 
 import asyncio
 import os
-import re
 import subprocess
 import sys
 
 import pytest
 from harness.cli import CLOCHE
-from harness.daemon import BUILD, ROOT, wait_for
+from harness.daemon import BUILD, wait_for
+from harness.samples import samples_of
 
 
 snapshots = []
@@ -89,7 +89,7 @@ def test_tools_are_listed_and_called(client, environment, transport, mode):
 
 
 def test_the_program_of_the_page_runs(environment):
-    (code,) = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs/mcp.md").read_text(), re.M | re.S)
+    (code,) = [sample.code for sample in samples_of("docs/mcp.md") if sample.language == "python"]
     env = {**os.environ, **environment, "PATH": f"{BUILD}:{os.environ['PATH']}"}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120)
     assert done.stdout == "42\n\n", done.stderr

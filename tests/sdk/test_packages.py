@@ -11,6 +11,7 @@ import zipfile
 import pytest
 from harness.daemon import ROOT
 from harness.npm import run
+from harness.samples import samples_of
 
 
 def make(what, out, umask):
@@ -36,6 +37,27 @@ def test_a_wheel_and_its_sources_are_the_same_bytes_whoever_makes_them(tmp_path)
     files = {m.name.partition("/")[2] for m in members if m.isfile() and ".egg-info/" not in m.name}
     assert files == known | {"LICENSE", "PKG-INFO", "README.md", "pyproject.toml", "setup.cfg"}
     assert {m.mode for m in members} <= {0o644, 0o755} and len({m.mtime for m in members}) == 1
+
+
+def test_the_wheel_is_all_that_an_empty_environment_needs(environment, tmp_path):
+    """As the README says for other machines: the file, and nothing from anywhere else."""
+    assert "pip install cloche-*.whl" in (ROOT / "sdk/python/README.md").read_text()
+    make("wheel", tmp_path / "out", 0o022)
+    (tmp_path / "elsewhere").mkdir()
+    mine = {name: value for name, value in environment.items() if name != "PYTHONPATH"}
+    commands = "python3 -m venv ../venv && . ../venv/bin/activate && cp ../out/*.whl . && pip install --no-index cloche-*.whl"
+    use = "from cloche import Sandbox\nwith Sandbox() as sandbox: print(sandbox.run('echo $((6*7))').stdout)"
+    run("sh", "-euc", commands, cwd=tmp_path / "elsewhere", env={**mine, "PATH": f"/usr/bin:{mine['PATH']}"})
+    assert run(str(tmp_path / "venv/bin/python"), "-c", use, cwd=tmp_path / "elsewhere", env=mine).strip() == "42"
+
+
+@pytest.mark.skipif(not shutil.which("npm"), reason="this host has no npm")
+def test_the_npm_package_is_all_that_an_empty_directory_needs(typescript_package, environment, tmp_path):
+    *_, install = next(sample.code for sample in samples_of("sdk/typescript/README.md") if sample.language == "sh").splitlines()
+    shutil.copy(typescript_package, tmp_path)
+    run("sh", "-euc", install, cwd=tmp_path)
+    (tmp_path / "try.mjs").write_text("import { Sandbox } from 'cloche'; const s = await Sandbox.create(); console.log((await s.run('echo $((6*7))')).stdout); await s.close();")
+    assert run("node", "try.mjs", cwd=tmp_path, env=environment).strip() == "42"
 
 
 @pytest.mark.skipif(not shutil.which("npm"), reason="this host has no npm")

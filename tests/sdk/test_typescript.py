@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from harness.npm import run
+from harness.samples import samples_of
 
 TYPESCRIPT = Path(__file__).parents[2] / "sdk" / "typescript"
 
@@ -27,11 +28,8 @@ def test_the_package_needs_no_other_package(project):
     assert sorted(p.name for p in (project / "node_modules").iterdir() if not p.name.startswith(".")) == ["cloche"]
 
 
-DOCUMENTS = [TYPESCRIPT / "README.md", TYPESCRIPT.parents[1] / "docs" / "guides" / "secrets.md"]
-
-
 def snippets():
-    return [part.partition("```")[0] for path in DOCUMENTS for part in path.read_text().split("```js\n")[1:]]
+    return [sample.code for page in ("sdk/typescript/README.md", "docs/guides/secrets.md") for sample in samples_of(page) if sample.language == "js"]
 
 
 @pytest.mark.parametrize("number", range(len(snippets())))
