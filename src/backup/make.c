@@ -161,12 +161,13 @@ static int add_link(struct make *m, const struct walk_entry *e, struct err *err)
 	return 0;
 }
 
-/* Files that are handled elsewhere, or that the daemon makes again by itself. */
+/* Files that are handled elsewhere, or that the daemon makes again by itself; and the master keys:
+ * with them, whoever has a backup could open the secrets in it. */
 static bool is_passed_over(const char *path)
 {
-	static const char *const names[] = {"layers",        "layers.btrfs", "layers.btrfs.new",
-	                                    "reserve",       "lost+found",   "templates",
-	                                    "gateway/backup"};
+	static const char *const names[] = {"layers",         "layers.btrfs", "layers.btrfs.new",
+	                                    "reserve",        "lost+found",   "templates",
+	                                    "gateway/backup", "secrets.key",  "secrets.key.new"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (strcmp(path, names[i]) == 0)

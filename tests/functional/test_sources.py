@@ -154,6 +154,18 @@ def test_credentials_reach_the_server_and_nothing_inside(create, sources, base):
     assert PASSWORD not in json.dumps(sandbox.refresh().raw) + json.dumps(sandbox.network())
 
 
+def test_a_password_may_be_a_secret_that_is_kept_by_name(create, sources, walled_client):
+    sources.log_path.write_text("")
+    source = {"type": "git", "url": f"{TLS_BASE}/private/git/app.git", "credentials": {**CREDENTIALS, "password": "secret://SOURCE"}}
+    with pytest.raises(ClocheError, match="no secret 'SOURCE'") as none:
+        create(source)
+    assert none.value.field == "source.credentials" and not sources.log()
+    walled_client.set_secret("SOURCE", PASSWORD)
+    assert create(source).files.read_text("app/README") == "version 2\n"
+    assert {e["authorization"] for e in sources.log()} == {f"Basic {ENCODED}"}
+    walled_client.delete_secret("SOURCE")
+
+
 def test_credentials_are_not_sent_to_who_cannot_prove_to_be_it(create, sources):
     sources.log_path.write_text("")
     source = {"type": "tarball", "url": TLS_BASE.replace("allowed", "wrong") + "/private/files/x.tar", "credentials": CREDENTIALS}

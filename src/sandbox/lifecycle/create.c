@@ -438,6 +438,26 @@ static bool needs_base(const struct sandbox_spec *spec, const struct wishes *w)
 	       w->limits.disk_bytes < MACHINE_DISK_LEAST;
 }
 
+/* A password that is a reference is replaced in a copy: what is kept of a source has none. */
+static int read_source(const struct fleet *fleet, const char *project_id, const json_t *value,
+                       struct source **ret, struct err *err)
+{
+	auto_json json_t *filled = json_deep_copy(value);
+	json_t *credentials = json_object_get(filled, "credentials");
+	const char *password = json_string_value(json_object_get(credentials, "password"));
+	char *text = NULL;
+	int r = password ? secret_fill_text(fleet, project_id, password, "source.credentials",
+	                                    &text, err)
+	                 : 0;
+
+	if (text) {
+		(void)json_object_set_new(credentials, "password", json_string(text));
+		explicit_bzero(text, strlen(text));
+		free(text);
+	}
+	return r < 0 ? r : source_read(filled, ret, err);
+}
+
 static int read_wishes(struct fleet *fleet, const char *project_id, const struct sandbox_spec *spec,
                        struct wishes *w, struct err *err)
 {
@@ -478,7 +498,7 @@ static int read_wishes(struct fleet *fleet, const char *project_id, const struct
 	if (r == 0)
 		r = secret_check_policy(fleet, project_id, w->policy, "network", err);
 	if (r == 0 && spec->source)
-		r = source_read(spec->source, &w->source, err);
+		r = read_source(fleet, project_id, spec->source, &w->source, err);
 	if (r == 0 && spec->source)
 		r = source_policy(w->source, w->policy, &w->lent, err);
 	return r;

@@ -227,8 +227,8 @@ int secret_fill_policy(const struct fleet *fleet, const char *project_id, const 
 	return r;
 }
 
-int secret_fill_env(const struct fleet *fleet, const char *project_id, const char *value,
-                    const char *field, char **ret, struct err *err)
+int secret_fill_text(const struct fleet *fleet, const char *project_id, const char *value,
+                     const char *field, char **ret, struct err *err)
 {
 	auto_call(wipe) struct buf text = BUF_INIT(FILLED_MAX);
 	struct err why = {0};
@@ -240,7 +240,7 @@ int secret_fill_env(const struct fleet *fleet, const char *project_id, const cha
 		return why.hint[0] ? err_hint(err, "%s", why.hint) : r;
 	}
 	if (r > 0 && memchr(text.data, '\0', text.len))
-		return err_field(err, field, "the secret has a NUL, which no variable can have");
+		return err_field(err, field, "the secret has a NUL, which cannot be there");
 	*ret = r > 0 ? xstrndup(text.data, text.len) : xstrdup(value);
 	return 0;
 }

@@ -19,6 +19,7 @@ bool secret_is_in_policy(const struct policy *p, const char *name); /* NULL: any
 must_check int secret_fill_policy(const struct fleet *fleet, const char *project_id,
                                   const struct policy *p, struct buf *out);
 
-/* The value of an environment variable, for free(); field names it in errors. */
-must_check int secret_fill_env(const struct fleet *fleet, const char *project_id, const char *value,
-                               const char *field, char **ret, struct err *err);
+/* The text with a secret in place of a reference that is all of it, for free(): a variable, or the
+ * password of a source. field names it in errors. */
+must_check int secret_fill_text(const struct fleet *fleet, const char *project_id,
+                                const char *value, const char *field, char **ret, struct err *err);
