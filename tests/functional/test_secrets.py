@@ -180,6 +180,7 @@ def test_a_daemon_without_its_key_file_goes_on_and_says_which_secrets_are_locked
 
 def test_the_command_line_takes_a_value_from_stdin_alone(daemon, cli):
     assert cli.ok("secret", "set", "FROM_CLI", data="from stdin\n") == "FROM_CLI\n"
+    assert cli.ok("completion", "--words", "--", "secret", "rm", "FROM").split()[0] == "FROM_CLI"
     assert "FROM_CLI" in cli.ok("secret", "ls") and "from stdin" not in cli.ok("secret", "ls", "--json")
     with Client(daemon.url, daemon.key) as client, client.create(env={"T": "secret://FROM_CLI"}) as sandbox:
         assert sandbox.run('echo "$T"').stdout == "from stdin\n"

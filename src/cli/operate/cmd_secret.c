@@ -106,20 +106,19 @@ static const struct resource secrets = {.plural = "secrets",
                                         .printed = "name"};
 
 static const struct subcommand subcommands[] = {
-	{"set", set, "[OPTIONS] NAME",
+	{"set", set, "[OPTIONS] SECRET",
          "Keeps a value under a name, or replaces it: sandboxes that run take the new one at once. "
          "The value comes from stdin (a last line end is left out), or is asked for.",
          "  cloche secret set OPENAI < key.txt\n"
          "  pass show openai | cloche secret set OPENAI\n"
-         "  cloche create --network '{\"rules\": [{\"match\": {\"domains\": [\"api.openai.com\"]}, "
-         "\"action\": {\"transform\": {\"headers\": {\"authorization\": \"Bearer "
-         "secret://OPENAI\"}}}}]}'",
+         "  cloche create --network policy.json   # in it: \"authorization\": \"Bearer "
+         "secret://OPENAI\"",
          .n_words = 1},
 	{"ls", resource_ls, "[OPTIONS]",
          "Lists the project's secrets, without their values. One is locked if the daemon's key "
          "file does not have its key.",
          "  cloche secret ls", .resource = &secrets},
-	{"rm", resource_rm, "[OPTIONS] NAME",
+	{"rm", resource_rm, "[OPTIONS] SECRET",
          "Removes a secret. One that a policy of a living sandbox refers to is kept unless it is "
          "forced; what its rules allow is denied then.",
          "  cloche secret rm OPENAI", .n_words = 1, .n_opts = 1, .resource = &secrets},

@@ -57,6 +57,7 @@ static const struct kind kinds[] = {
 	{"SANDBOX|SNAPSHOT", NULL, "sandboxes", "state"},
 	{"SANDBOX|SNAPSHOT", NULL, "snapshots", "sandbox_id"},
 	{"SCOPE",         "read write admin"},
+	{"SECRET",        NULL, "secrets",   "id"},
 	{"SIGNAL",        "TERM INT KILL HUP QUIT USR1 USR2 STOP CONT"},
 	{"SNAPSHOT",      NULL, "snapshots", "sandbox_id"},
 	{"TEMPLATE",      NULL, "templates", "description"},

@@ -63,7 +63,7 @@ const struct setting settings[] = {
 	{"network", "never", "network-never", SETTING_LIST, AT(network_never), 0, 0, "range that no policy of a sandbox may open; give it again for more"},
 	{"network", "may_open", "network-may-open", SETTING_LIST, AT(network_may_open), 0, 0, "range of the host's own, link-local or metadata addresses that a policy may open by naming it; give it again for more (default: none)"},
 	{"network", "ca_file", "network-ca-file", SETTING_STRING, AT(network_ca_file), 0, 0, "certificates (PEM) to trust, beside those that the host trusts, where a policy looks into TLS"},
-	{"secrets", "key_file", "secrets-key-file", SETTING_STRING, AT(secrets_key_file), 0, 0, "file with the key under which secrets are kept, 64 hexadecimal digits; more lines: older keys (default DATA/secrets.key, which is made, or systemd's credential secrets.key)"},
+	{"secrets", "key_file", "secrets-key-file", SETTING_STRING, AT(secrets_key_file), 0, 0, "file with the key that seals secrets, 64 hexadecimal digits; further lines: older keys (default DATA/secrets.key)"},
 	{"network", "connections_max", "network-connections-max", SETTING_COUNT, AT(network_connections), 1, 65536, "most connections of a sandbox at once, where its policy does not say"},
 	{"output", "sandbox", "output-sandbox", SETTING_SIZE, AT(output_sandbox), MIB, TIB, "how much output of one sandbox's execs is kept; past that the oldest is removed"},
 	{"output", "project", "output-project", SETTING_SIZE, AT(output_project), MIB, TIB, "how much output of one project's execs is kept"},

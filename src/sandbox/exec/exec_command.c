@@ -64,8 +64,8 @@ static int add_env(const struct sandbox *s, const json_t *env, const json_t *ove
 
 		if (over && json_object_get(over, name))
 			continue;
-		if (secret_fill_text(s->fleet, s->project_id, json_string_value(value), "env", &text,
-		                    err) < 0)
+		if (secret_fill_text(s->fleet, s->project_id, json_string_value(value), "env",
+		                     &text, err) < 0)
 			return -EINVAL;
 		word = xasprintf("%s=%s", name, text);
 		explicit_bzero(text, strlen(text));
