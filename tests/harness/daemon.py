@@ -188,7 +188,7 @@ class Daemon:
                 self._crash = f"crashed: {', '.join(crashed)}; the daemon's log ends:\n{self.log()[-8000:]}"
             for facts in re.findall(r'"daemon\.call_refused","facts":"([^"]*)', text):
                 self._crash = f"a part made a system call that src/daemon/confine/confine_calls.c refuses it: {facts}"
-            for facts in re.findall(r'"sandbox\.stray_move","facts":"([^"]*)', text):
+            for facts in re.findall(r'"sandbox\.unexpected_move","facts":"([^"]*)', text):
                 self._crash = f"a sandbox moved as src/sandbox/model/phase.c does not allow: {facts}"
 
     def check_parts(self):
