@@ -17,6 +17,7 @@ struct secret {
 	char name[SECRET_NAME_SIZE];
 	uint64_t version, created_us, changed_us;
 	struct envelope envelope;
+	char *hosts; /* as in its row */
 };
 
 struct secrets {
@@ -46,6 +47,7 @@ static struct secret_row row_of(const struct secret *s)
 	return (struct secret_row){.id = s->id,
 	                           .project_id = s->project_id,
 	                           .name = s->name,
+	                           .hosts = s->hosts,
 	                           .version = s->version,
 	                           .key_id = s->envelope.key_id,
 	                           .wrapped = s->envelope.wrapped,
@@ -57,6 +59,7 @@ static struct secret_row row_of(const struct secret *s)
 static void secret_free(struct secret *s)
 {
 	envelope_done(&s->envelope);
+	free(s->hosts);
 	free(s);
 }
 
@@ -90,6 +93,7 @@ static int load_one(const struct secret_row *row, void *arg)
 	(void)snprintf(s->id, sizeof(s->id), "%s", row->id);
 	(void)snprintf(s->project_id, sizeof(s->project_id), "%s", row->project_id);
 	(void)snprintf(s->name, sizeof(s->name), "%s", row->name);
+	s->hosts = xstrdup(row->hosts);
 	s->version = row->version;
 	s->created_us = row->created_us;
 	s->changed_us = row->changed_us;
@@ -201,15 +205,63 @@ static int check(const char *name, size_t len, struct err *err)
 	return 0;
 }
 
+/* The patterns as a row has them, for free(). */
+static int read_hosts(const json_t *hosts, char **ret, struct err *err)
+{
+	auto_call(buf_done) struct buf text =
+		BUF_INIT((size_t)SECRET_HOSTS_MAX * (HOSTNAME_SIZE + 1));
+	const size_t n = json_array_size(hosts);
+
+	if (n > SECRET_HOSTS_MAX)
+		return err_field(err, "hosts", "has more than %d names", SECRET_HOSTS_MAX);
+	for (size_t i = 0; i < n; i++) {
+		const json_t *one = json_array_get(hosts, i);
+		const char *why = "is not a string";
+		struct hostname_pattern pattern;
+
+		if (!json_is_string(one) ||
+		    hostname_pattern_parse(json_string_value(one), json_string_length(one),
+		                           &pattern, &why) < 0)
+			return err_field(err, "hosts", "item %zu %s", i, why);
+		(void)!buf_printf(&text, "%s%s", i > 0 ? " " : "", pattern.name.text);
+	}
+	*ret = xstrdup(n > 0 ? buf_str(&text) : "");
+	return 0;
+}
+
+bool secret_is_bound(const struct secret *s)
+{
+	return s->hosts[0] != '\0';
+}
+
+/* A pattern with stars is compared as if a star were a label like any other: only a star of ours is
+ * as wide. */
+bool secret_may_go(const struct secret *s, const struct hostname_pattern *where)
+{
+	if (!secret_is_bound(s))
+		return true;
+	for (const char *at = s->hosts; *at; at += strspn(at, " ")) {
+		const size_t len = strcspn(at, " ");
+		struct hostname_pattern pattern;
+
+		if (hostname_pattern_parse(at, len, &pattern, NULL) == 0 &&
+		    hostname_pattern_matches(&pattern, &where->name))
+			return true;
+		at += len;
+	}
+	return false;
+}
+
 /* Seals the value as the next version of s, and saves it. s is unchanged if that fails. */
 static int put_value(struct secrets *secrets, struct secret *s, const char *value, size_t len,
-                     struct err *err)
+                     char *hosts, struct err *err)
 {
 	struct secret next = *s;
 	struct secret_row row;
 	char label[LABEL_SIZE];
 	int r;
 
+	next.hosts = hosts;
 	next.version++;
 	next.changed_us = clock_wall_us();
 	label_of(&next, label);
@@ -223,6 +275,8 @@ static int put_value(struct secrets *secrets, struct secret *s, const char *valu
 		return r;
 	}
 	envelope_done(&s->envelope);
+	free(s->hosts);
+	s->hosts = xstrdup(hosts);
 	s->envelope = next.envelope;
 	s->version = next.version;
 	s->changed_us = next.changed_us;
@@ -236,18 +290,22 @@ static struct secret *make(const char *project_id, const char *name)
 	id_make(s->id, "se");
 	(void)snprintf(s->project_id, sizeof(s->project_id), "%s", project_id);
 	(void)snprintf(s->name, sizeof(s->name), "%s", name);
+	s->hosts = xstrdup("");
 	s->created_us = clock_wall_us();
 	return s;
 }
 
 int secrets_set(struct secrets *secrets, const char *project_id, const char *name,
-                const char *value, size_t len, const struct secret **ret, bool *ret_new,
-                struct err *err)
+                const char *value, size_t len, const json_t *hosts, const struct secret **ret,
+                bool *ret_new, struct err *err)
 {
+	auto_free char *wanted = NULL;
 	struct secret *s;
 	bool is_new;
 	int r = check(name, len, err);
 
+	if (r == 0 && hosts)
+		r = read_hosts(hosts, &wanted, err);
 	if (r < 0)
 		return r;
 	s = find(secrets, project_id, name);
@@ -258,7 +316,9 @@ int secrets_set(struct secrets *secrets, const char *project_id, const char *nam
 			return r;
 		s = make(project_id, name);
 	}
-	r = put_value(secrets, s, value, len, err);
+	if (!wanted)
+		wanted = xstrdup(s->hosts);
+	r = put_value(secrets, s, value, len, wanted, err);
 	if (r < 0) {
 		if (is_new)
 			secret_free(s);
@@ -358,6 +418,14 @@ void secret_to_json(const struct secrets *secrets, const struct secret *s, struc
 	json_put_str(w, "id", s->id);
 	json_put_str(w, "name", s->name);
 	json_put_u64(w, "version", s->version);
+	json_open_array(w, "hosts");
+	for (const char *at = s->hosts; *at; at += strspn(at, " ")) {
+		const size_t len = strcspn(at, " ");
+
+		json_put_strn(w, NULL, at, len);
+		at += len;
+	}
+	json_close_array(w);
 	json_put_bool(w, "locked", secret_is_locked(secrets, s));
 	json_put_u64(w, "created_us", s->created_us);
 	json_put_u64(w, "changed_us", s->changed_us);

@@ -4,18 +4,23 @@
  * Secrets by name. A project keeps a value under a name once, and refers to it as `secret://NAME`
  * in policies, sources and environments. No reply, event or log tells a value again.
  *
+ * A secret may have hosts: then it goes to those alone, whatever a policy says, and into no
+ * environment. So whoever may make sandboxes cannot send it to a host of their own.
+ *
  * Values are sealed in memory as they are in the store (envelope.h), and opened for the moment of
  * their use. At the start, those that another master key sealed are sealed anew under the first. If
  * the key of one is not there, it is locked: it stays, is listed as locked, and whoever uses it is
  * told so.
  */
 #include "event/event.h"
+#include "net/match/hostname.h"
 #include "secret/envelope.h"
 #include "store/store.h"
 
 #define SECRETS_MAX            4096 /* of all projects; a project has its share of it in any case */
 #define SECRETS_SHARE          16
 #define SECRETS_MAX_OF_PROJECT 256
+#define SECRET_HOSTS_MAX       32
 
 struct secrets;
 struct secret;
@@ -34,10 +39,11 @@ void secrets_close(struct secrets *secrets); /* NULL is fine */
 void secrets_on_change(struct secrets *secrets,
                        void (*fn)(const char *project_id, const char *name, void *arg), void *arg);
 
-/* Makes or replaces one. *ret_new: there was none. */
+/* Makes or replaces one. hosts: an array of patterns (net/match/hostname.h), empty for any host; or
+ * NULL, as before. *ret_new: there was none. */
 must_check int secrets_set(struct secrets *secrets, const char *project_id, const char *name,
-                           const char *value, size_t len, const struct secret **ret, bool *ret_new,
-                           struct err *err);
+                           const char *value, size_t len, const json_t *hosts,
+                           const struct secret **ret, bool *ret_new, struct err *err);
 must_check int secrets_remove(struct secrets *secrets, const char *project_id, const char *name,
                               struct err *err);
 void secrets_forget(struct secrets *secrets, const char *project_id); /* whose rows are gone */
@@ -45,6 +51,9 @@ const struct secret *secrets_find(const struct secrets *secrets, const char *pro
                                   const char *name); /* or NULL */
 void secrets_each(const struct secrets *secrets, const char *project_id,
                   void (*fn)(const struct secret *s, void *arg), void *arg); /* by name */
+bool secret_is_bound(const struct secret *s);                                /* it has hosts */
+/* Whether it may be sent to all that the pattern names. */
+bool secret_may_go(const struct secret *s, const struct hostname_pattern *where);
 bool secret_is_locked(const struct secrets *secrets, const struct secret *s);
 /* Opens the value into ret, which has room for ENVELOPE_VALUE_MAX + 1 bytes and which the caller
  * overwrites. Returns its length. */

@@ -84,6 +84,30 @@ def test_an_environment_that_asks_for_it_has_the_value_and_the_row_has_the_name(
         box.sandbox.run("true", env={"OWN": "secret://NONE"})
 
 
+def test_one_for_some_hosts_goes_to_those_alone(kept, walled):
+    assert kept.set_secret("BOUND", FIRST, hosts=["Allowed.test", "*.allowed.test"])["hosts"] == ["allowed.test", "*.allowed.test"]
+    box = walled(policy("Bearer secret://BOUND"))
+    assert get(box) == (200, f"Bearer {FIRST}")
+    header = {"transform": {"headers": {"authorization": "secret://BOUND"}}}
+    for domains in (["other.test"], ["allowed.test", "other.test"], ["*"], ["*.test"]):
+        with pytest.raises(errors.ClocheError, match="secret 'BOUND' may not be sent to") as refused:
+            kept.create(network={"rules": [{"match": {"domains": domains}, "action": header}]})
+        assert refused.value.field == "network"
+    with pytest.raises(errors.ClocheError, match="may not be sent to 'proxy.test'"):
+        kept.create(network={"allow": ["allowed.test"], "proxy": {"url": "http://proxy.test:3128", "username": "me", "password": "secret://BOUND"}})
+    with pytest.raises(errors.ClocheError, match="goes nowhere else"):
+        box.sandbox.run("true", env={"TOKEN": "secret://BOUND"})
+    with pytest.raises(errors.ClocheError, match="may not be sent to 'other.test'"):
+        kept.create(source={"type": "git", "url": "https://other.test/repo.git", "credentials": {"password": "secret://BOUND"}})
+    kept.set_secret("BOUND", SECOND)  # the hosts stay
+    wait_for(lambda: get(box) == (200, f"Bearer {SECOND}"), 30, "the new value")
+    kept.set_secret("BOUND", SECOND, hosts=["other.test"])
+    wait_for(lambda: get(box)[0] != 200, 30, "a denial")
+    with pytest.raises(errors.InvalidField) as bad:
+        kept.set_secret("BOUND", SECOND, hosts=["https://allowed.test/"])
+    assert bad.value.field == "hosts"
+
+
 def test_names_and_values_of_another_form_are_refused_by_field(kept):
     for name in ("1st", "a.b", "a" * 65, "ä"):
         with pytest.raises(errors.InvalidField) as refused:
@@ -179,7 +203,9 @@ def test_a_daemon_without_its_key_file_goes_on_and_says_which_secrets_are_locked
 
 
 def test_the_command_line_takes_a_value_from_stdin_alone(daemon, cli):
-    assert cli.ok("secret", "set", "FROM_CLI", data="from stdin\n") == "FROM_CLI\n"
+    assert cli.ok("secret", "set", "--host", "a.test", "--host", "*.b.test", "FROM_CLI", data="x") == "FROM_CLI\n"
+    assert "a.test,*.b.test" in cli.ok("secret", "ls")
+    assert cli.ok("secret", "set", "--host", "*", "FROM_CLI", data="from stdin\n") == "FROM_CLI\n"
     assert cli.ok("completion", "--words", "--", "secret", "rm", "FROM").split()[0] == "FROM_CLI"
     assert "FROM_CLI" in cli.ok("secret", "ls") and "from stdin" not in cli.ok("secret", "ls", "--json")
     with Client(daemon.url, daemon.key) as client, client.create(env={"T": "secret://FROM_CLI"}) as sandbox:

@@ -67,7 +67,8 @@ static int set(const char *name, const char *value)
 	struct err err;
 	bool is_new;
 
-	return secrets_set(rig.secrets, PROJECT, name, value, strlen(value), &s, &is_new, &err);
+	return secrets_set(rig.secrets, PROJECT, name, value, strlen(value), NULL, &s, &is_new,
+	                   &err);
 }
 
 static bool is_value(const char *name, const char *value)
@@ -164,7 +165,7 @@ TEST(a_row_that_was_moved_or_changed_does_not_open)
 
 TEST(a_key_file_with_another_form_is_refused_with_its_line)
 {
-	static const char *const bad[] = {"", "# nothing\n", "abc\n", OLD "xyz\n", "0" OLD};
+	static const char *const bad[] = {"", "# nothing\n", "abc\n", (OLD "xyz\n"), ("0" OLD)};
 	struct master_keys keys;
 	struct err err;
 

@@ -251,9 +251,9 @@ export class Daemon implements Caller {
   async secrets(): Promise<Json[]> {
     return (await this.call(request("GET", ["secrets"])))["secrets"];
   }
-  /** Keeps value under a name, or replaces it; policies and environments refer to it as secret://NAME. Sandboxes that run take a new value at once. */
-  setSecret(name: string, value: string): Promise<Json> {
-    return this.call(request("PUT", ["secrets", name], { body: { value } }));
+  /** Keeps value under a name, or replaces it; policies and environments refer to it as secret://NAME. With hosts it may be sent to those alone, and into no environment. Sandboxes that run take a new value at once. */
+  setSecret(name: string, value: string, options: { hosts?: readonly string[] } = {}): Promise<Json> {
+    return this.call(request("PUT", ["secrets", name], { body: { value, hosts: options.hosts } }));
   }
   /** Removes a secret. One that policies of living sandboxes refer to stays, unless forced: what their rules allow is denied then. */
   async deleteSecret(name: string, options: { force?: boolean } = {}): Promise<void> {

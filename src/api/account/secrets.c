@@ -50,9 +50,10 @@ int get_secret(struct http_req *req, struct err *err)
 int put_secret(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
-	json_t *value = NULL;
+	json_t *value = NULL, *hosts = NULL;
 	const struct json_field fields[] = {
 		{"value", JSON_FIELD_ANY, &value, .required = true},
+		{"hosts", JSON_FIELD_ARRAY, &hosts},
 	};
 	const struct secret *s;
 	struct reply reply;
@@ -63,8 +64,8 @@ int put_secret(struct http_req *req, struct err *err)
 		r = err_field(err, "value", "must be a string");
 	if (r == 0)
 		r = secrets_set(api->secrets, caller_project(req), http_param(req, "secret"),
-		                json_string_value(value), json_string_length(value), &s, &is_new,
-		                err);
+		                json_string_value(value), json_string_length(value), hosts, &s,
+		                &is_new, err);
 	if (r < 0)
 		return r;
 	secret_to_json(api->secrets, s, reply_begin_bare(&reply), NULL);

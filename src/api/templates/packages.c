@@ -88,7 +88,7 @@ int prepare_packages(struct http_req *req, const json_t *body, struct err *err)
 		{"template", JSON_FIELD_STRING, &wish.template, .min = 1, .max = 64},
 		{"language", JSON_FIELD_STRING, &wish.language, .min = 1},
 	};
-	const struct language *language;
+	const struct language *language = NULL;
 	struct template *set = NULL;
 	struct reply reply;
 	struct build *b;
@@ -96,7 +96,7 @@ int prepare_packages(struct http_req *req, const json_t *body, struct err *err)
 
 	if (r == 0 && wish.language)
 		r = language_check(wish.language, "language", &language, err);
-	if (r == 0 && wish.language)
+	if (r == 0 && language)
 		wish.language = language->name;
 	if (r == 0)
 		r = set_find(api->builds, &wish, &set, &b, err);

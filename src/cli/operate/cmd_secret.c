@@ -11,6 +11,7 @@
 #define VALUE_MAX 8192 /* the daemon's bound */
 
 struct secret_opts {
+	struct opt_list hosts;
 	bool is_forced;
 };
 
@@ -52,8 +53,22 @@ static ssize_t ask(const char *name, char *ret, size_t size)
 	return n;
 }
 
+/* "*" is any host; without the option it is as before. */
+static void put_hosts(json_t *body, const struct opt_list *hosts)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < hosts->n; i++)
+		if (strcmp(hosts->items[i], "*") != 0)
+			(void)json_array_append_new(list, json_string(hosts->items[i]));
+	if (body && hosts->n > 0)
+		(void)json_object_set(body, "hosts", list);
+	json_decref(list);
+}
+
 static int set(struct command *c, struct err *err)
 {
+	const struct secret_opts *opts = c->arg;
 	auto_free char *path = remote_path("secrets", c->words[0]);
 	auto_json json_t *body = NULL, *reply = NULL;
 	char value[VALUE_MAX + 2];
@@ -67,6 +82,7 @@ static int set(struct command *c, struct err *err)
 	if (n > VALUE_MAX)
 		return err_field(err, "value", "is longer than %d bytes", VALUE_MAX);
 	body = json_pack("{s:s%}", "value", value, (size_t)n);
+	put_hosts(body, &opts->hosts);
 	explicit_bzero(value, sizeof(value));
 	if (!body)
 		return err_field(err, "value", "must be text: encode it, with base64 for example");
@@ -79,6 +95,21 @@ static int set(struct command *c, struct err *err)
 static char *cell_state(const json_t *secret, const char *field)
 {
 	return xstrdup(json_is_true(json_object_get(secret, field)) ? "locked" : "ready");
+}
+
+static char *cell_hosts(const json_t *secret, const char *field)
+{
+	const json_t *hosts = json_object_get(secret, field);
+	char *text = NULL;
+
+	for (size_t i = 0; i < json_array_size(hosts); i++) {
+		char *longer = xasprintf("%s%s%s", text ? text : "", text ? "," : "",
+		                         json_string_value(json_array_get(hosts, i)));
+
+		free(text);
+		text = longer;
+	}
+	return text ? text : xstrdup("any");
 }
 
 static char *add_force(char *path, const void *arg)
@@ -96,6 +127,7 @@ static char *add_force(char *path, const void *arg)
 static const struct column columns[] = {
 	{"NAME", "name"},
 	{"VERSION", "version", cell_number},
+	{"HOSTS", "hosts", cell_hosts},
 	{"STATE", "locked", cell_state},
 	{"CHANGED", "changed_us", cell_age},
 };
@@ -109,11 +141,11 @@ static const struct subcommand subcommands[] = {
 	{"set", set, "[OPTIONS] SECRET",
          "Keeps a value under a name, or replaces it: sandboxes that run take the new one at once. "
          "The value comes from stdin (a last line end is left out), or is asked for.",
-         "  cloche secret set OPENAI < key.txt\n"
+         "  cloche secret set --host api.openai.com OPENAI < key.txt\n"
          "  pass show openai | cloche secret set OPENAI\n"
          "  cloche create --network policy.json   # in it: \"authorization\": \"Bearer "
          "secret://OPENAI\"",
-         .n_words = 1},
+         .n_words = 1, .n_opts = 1},
 	{"ls", resource_ls, "[OPTIONS]",
          "Lists the project's secrets, without their values. One is locked if the daemon's key "
          "file does not have its key.",
@@ -121,7 +153,8 @@ static const struct subcommand subcommands[] = {
 	{"rm", resource_rm, "[OPTIONS] SECRET",
          "Removes a secret. One that a policy of a living sandbox refers to is kept unless it is "
          "forced; what its rules allow is denied then.",
-         "  cloche secret rm OPENAI", .n_words = 1, .n_opts = 1, .resource = &secrets},
+         "  cloche secret rm OPENAI", .n_words = 1, .first_opt = 1, .n_opts = 1,
+         .resource = &secrets},
 };
 
 static const struct group group = {
@@ -136,9 +169,15 @@ int cmd_secret(int argc, char **argv)
 {
 	struct secret_opts opts = {0};
 	const struct opt rows[] = {
+		{0, "host", OPT_LIST, &opts.hosts, "NAME",
+	         "it may be sent to this host alone (*.example.com too), and into no environment; "
+	         "give it again for more; '*': to any"},
 		{'f', "force", OPT_FLAG, &opts.is_forced, NULL,
 	         "also if policies of living sandboxes refer to it"},
 	};
 
-	return group_main(&group, rows, &opts, argc, argv);
+	int status = group_main(&group, rows, &opts, argc, argv);
+
+	opt_list_done(&opts.hosts);
+	return status;
 }

@@ -64,7 +64,7 @@ static int add_env(const struct sandbox *s, const json_t *env, const json_t *ove
 
 		if (over && json_object_get(over, name))
 			continue;
-		if (secret_fill_text(s->fleet, s->project_id, json_string_value(value), "env",
+		if (secret_fill_text(s->fleet, s->project_id, json_string_value(value), NULL, "env",
 		                     &text, err) < 0)
 			return -EINVAL;
 		word = xasprintf("%s=%s", name, text);

@@ -445,10 +445,11 @@ static int read_source(const struct fleet *fleet, const char *project_id, const 
 	auto_json json_t *filled = json_deep_copy(value);
 	json_t *credentials = json_object_get(filled, "credentials");
 	const char *password = json_string_value(json_object_get(credentials, "password"));
+	const char *url = json_string_value(json_object_get(filled, "url"));
 	char *text = NULL;
-	int r = password ? secret_fill_text(fleet, project_id, password, "source.credentials",
-	                                    &text, err)
-	                 : 0;
+	int r = password && url ? secret_fill_text(fleet, project_id, password, url,
+	                                           "source.credentials", &text, err)
+	                        : 0;
 
 	if (text) {
 		(void)json_object_set_new(credentials, "password", json_string(text));

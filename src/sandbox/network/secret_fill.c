@@ -20,6 +20,7 @@ struct fill {
 	const struct fleet *fleet;
 	const char *project_id;
 	struct err *err;
+	const json_t *places; /* names that the value is sent to; NULL: it goes inside */
 };
 
 static void wipe(struct buf *b)
@@ -29,16 +30,46 @@ static void wipe(struct buf *b)
 	buf_done(b);
 }
 
+/* Whether a secret that is for some hosts alone goes to those alone. */
+static int check_places(const struct fill *f, const struct secret *s, const char *name)
+{
+	struct hostname_pattern where;
+
+	if (!s || !secret_is_bound(s))
+		return 0;
+	if (json_array_size(f->places) == 0) {
+		(void)err_set(f->err, ERR_FORBIDDEN, 0,
+		              "secret '%s' is for its hosts alone, and goes nowhere else", name);
+		return err_hint(f->err, "`cloche secret ls` shows its hosts; name them in "
+		                        "`domains` of the rule");
+	}
+	for (size_t i = 0; i < json_array_size(f->places); i++) {
+		const char *text = json_string_value(json_array_get(f->places, i));
+
+		if (text && hostname_pattern_parse(text, strlen(text), &where, NULL) == 0 &&
+		    secret_may_go(s, &where))
+			continue;
+		(void)err_set(f->err, ERR_FORBIDDEN, 0, "secret '%s' may not be sent to '%.100s'",
+		              name, text ? text : "");
+		return err_hint(f->err, "`cloche secret ls` shows the hosts that it is for");
+	}
+	return 0;
+}
+
 static int reveal(const char *name, struct buf *out, void *arg)
 {
 	const struct fill *f = arg;
+	const struct secrets *secrets = f->fleet->config.secrets;
 	char value[ENVELOPE_VALUE_MAX + 1];
 	ssize_t n;
 	int r;
 
-	if (!f->fleet->config.secrets)
+	if (!secrets)
 		return err_set(f->err, ERR_UNSUPPORTED, 0, "this daemon keeps no secrets");
-	n = secrets_reveal(f->fleet->config.secrets, f->project_id, name, value, f->err);
+	r = check_places(f, secrets_find(secrets, f->project_id, name), name);
+	if (r < 0)
+		return r;
+	n = secrets_reveal(secrets, f->project_id, name, value, f->err);
 	r = n < 0 ? (int)n : buf_append(out, value, (size_t)n);
 	OPENSSL_cleanse(value, sizeof(value));
 	return r;
@@ -72,11 +103,28 @@ static int fill_value(struct fill *f, json_t *object, const char *key)
 	return MIN(r, 0);
 }
 
+/* The host of a URL as a list, or an empty one; the caller owns it. */
+static json_t *place_of(const char *text)
+{
+	struct url url;
+	const char *why;
+
+	if (!text || url_parse(text, strlen(text), &url, &why) < 0 || !url.host.is_name)
+		return json_array();
+	return json_pack("[s]", url.host.name.text);
+}
+
 static int fill_target(struct fill *f, json_t *proxy)
 {
-	int r = fill_value(f, proxy, "username");
+	auto_json json_t *places = place_of(json_string_value(json_object_get(proxy, "url")));
+	int r;
 
-	return r < 0 ? r : fill_value(f, proxy, "password");
+	f->places = places;
+	r = fill_value(f, proxy, "username");
+	if (r == 0)
+		r = fill_value(f, proxy, "password");
+	f->places = NULL;
+	return r;
 }
 
 static int fill_rule(struct fill *f, json_t *rule)
@@ -87,8 +135,10 @@ static int fill_rule(struct fill *f, json_t *rule)
 	json_t *value;
 	int r = fill_target(f, json_object_get(action, "proxy"));
 
+	f->places = json_object_get(json_object_get(rule, "match"), "domains");
 	json_object_foreach (headers, name, value)
 		r = r < 0 ? r : fill_value(f, headers, name);
+	f->places = NULL;
 	return r;
 }
 
@@ -128,7 +178,7 @@ int secret_check_policy(const struct fleet *fleet, const char *project_id, const
                         const char *field, struct err *err)
 {
 	struct err why = {0};
-	struct fill f = {fleet, project_id, &why};
+	struct fill f = {fleet, project_id, &why, NULL};
 	auto_json json_t *whole = NULL;
 	json_t *policy, *rule;
 	size_t i;
@@ -211,7 +261,7 @@ int secret_fill_policy(const struct fleet *fleet, const char *project_id, const 
                        struct buf *out)
 {
 	struct err err = {0};
-	struct fill f = {fleet, project_id, &err};
+	struct fill f = {fleet, project_id, &err, NULL};
 	auto_json json_t *whole = to_json(p);
 	char *text;
 	int r;
@@ -228,11 +278,12 @@ int secret_fill_policy(const struct fleet *fleet, const char *project_id, const 
 }
 
 int secret_fill_text(const struct fleet *fleet, const char *project_id, const char *value,
-                     const char *field, char **ret, struct err *err)
+                     const char *url, const char *field, char **ret, struct err *err)
 {
 	auto_call(wipe) struct buf text = BUF_INIT(FILLED_MAX);
+	auto_json json_t *places = url ? place_of(url) : NULL;
 	struct err why = {0};
-	struct fill f = {fleet, project_id, &why};
+	struct fill f = {fleet, project_id, &why, places};
 	int r = secret_reference_is_alone(value) ? fill_text(&f, value, &text) : 0;
 
 	if (r < 0) {

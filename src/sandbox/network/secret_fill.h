@@ -19,7 +19,8 @@ bool secret_is_in_policy(const struct policy *p, const char *name); /* NULL: any
 must_check int secret_fill_policy(const struct fleet *fleet, const char *project_id,
                                   const struct policy *p, struct buf *out);
 
-/* The text with a secret in place of a reference that is all of it, for free(): a variable, or the
- * password of a source. field names it in errors. */
+/* The text with a secret in place of a reference that is all of it, for free(): a variable (url is
+ * NULL), or the password for the host of a URL. field names it in errors. */
 must_check int secret_fill_text(const struct fleet *fleet, const char *project_id,
-                                const char *value, const char *field, char **ret, struct err *err);
+                                const char *value, const char *url, const char *field, char **ret,
+                                struct err *err);

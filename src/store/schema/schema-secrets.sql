@@ -6,6 +6,7 @@ CREATE TABLE secrets (
 	id TEXT PRIMARY KEY NOT NULL,
 	project_id TEXT NOT NULL REFERENCES projects (id),
 	name TEXT NOT NULL,
+	hosts TEXT NOT NULL, -- patterns of names that it may be sent to, with blanks between; "": any
 	version INTEGER NOT NULL,
 	key_id TEXT NOT NULL,
 	wrapped TEXT NOT NULL,

@@ -3,19 +3,20 @@
 
 #include "store/table.h"
 
-#define COLUMNS "id, project_id, name, version, key_id, wrapped, sealed, created_us, changed_us"
+#define COLUMNS                                                                                    \
+	"id, project_id, name, hosts, version, key_id, wrapped, sealed, created_us, changed_us"
 
 static const struct column columns[] = {
 	COLUMN(struct secret_row, id),         COLUMN(struct secret_row, project_id),
-	COLUMN(struct secret_row, name),       COLUMN(struct secret_row, version),
-	COLUMN(struct secret_row, key_id),     COLUMN(struct secret_row, wrapped),
-	COLUMN(struct secret_row, sealed),     COLUMN(struct secret_row, created_us),
-	COLUMN(struct secret_row, changed_us),
+	COLUMN(struct secret_row, name),       COLUMN(struct secret_row, hosts),
+	COLUMN(struct secret_row, version),    COLUMN(struct secret_row, key_id),
+	COLUMN(struct secret_row, wrapped),    COLUMN(struct secret_row, sealed),
+	COLUMN(struct secret_row, created_us), COLUMN(struct secret_row, changed_us),
 };
 
 static const struct table table = {
 	.what = "secrets",
-	.put = "INSERT OR REPLACE INTO secrets (" COLUMNS ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	.put = "INSERT OR REPLACE INTO secrets (" COLUMNS ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 	.remove = "DELETE FROM secrets WHERE id = ?1",
 	.each = "SELECT " COLUMNS " FROM secrets ORDER BY name, id",
 	.columns = columns,

@@ -5,6 +5,7 @@
 
 struct secret_row {
 	const char *id, *project_id, *name;
+	const char *hosts;                     /* patterns with blanks between; "": any */
 	uint64_t version;                      /* of the value: 1 is the first */
 	const char *key_id, *wrapped, *sealed; /* secret/envelope.h */
 	uint64_t created_us, changed_us;

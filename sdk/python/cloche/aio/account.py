@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Any, AsyncIterator, List, Optional, Union
+from typing import Any, AsyncIterator, List, Optional, Sequence, Union
 
 from .._protocol import Json, milliseconds, request
 from ._caller import AsyncCaller, all_of
@@ -93,9 +93,9 @@ class AsyncAccount(AsyncCaller):
         """The project's secrets by name: without their values, which nobody can read back."""
         return list((await self.call(request("GET", ["secrets"])))["secrets"])
 
-    async def set_secret(self, name: str, value: str) -> Json:
-        """Keeps value under a name, or replaces it; policies and environments refer to it as secret://NAME. Sandboxes that run take a new value at once."""
-        return await self.call(request("PUT", ["secrets", name], body={"value": value}))
+    async def set_secret(self, name: str, value: str, *, hosts: Optional[Sequence[str]] = None) -> Json:
+        """Keeps value under a name, or replaces it; policies and environments refer to it as secret://NAME. With hosts it may be sent to those alone, and into no environment. Sandboxes that run take a new value at once."""
+        return await self.call(request("PUT", ["secrets", name], body={"value": value, "hosts": None if hosts is None else list(hosts)}))
 
     async def delete_secret(self, name: str, *, force: bool = False) -> None:
         """Removes a secret. One that policies of living sandboxes refer to stays, unless forced: what their rules allow is denied then."""

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Any, Iterator, List, Optional, Union
+from typing import Any, Iterator, List, Optional, Sequence, Union
 
 from .._protocol import Json, milliseconds, request
 from ._caller import Caller, all_of
@@ -94,9 +94,9 @@ class Account(Caller):
         """The project's secrets by name: without their values, which nobody can read back."""
         return list((self.call(request("GET", ["secrets"])))["secrets"])
 
-    def set_secret(self, name: str, value: str) -> Json:
-        """Keeps value under a name, or replaces it; policies and environments refer to it as secret://NAME. Sandboxes that run take a new value at once."""
-        return self.call(request("PUT", ["secrets", name], body={"value": value}))
+    def set_secret(self, name: str, value: str, *, hosts: Optional[Sequence[str]] = None) -> Json:
+        """Keeps value under a name, or replaces it; policies and environments refer to it as secret://NAME. With hosts it may be sent to those alone, and into no environment. Sandboxes that run take a new value at once."""
+        return self.call(request("PUT", ["secrets", name], body={"value": value, "hosts": None if hosts is None else list(hosts)}))
 
     def delete_secret(self, name: str, *, force: bool = False) -> None:
         """Removes a secret. One that policies of living sandboxes refer to stays, unless forced: what their rules allow is denied then."""
