@@ -13,11 +13,14 @@ int store_delete_key(struct store *st, const char *id, struct err *err)
 	return statement_run(db, stmt, id, err);
 }
 
+#define QUOTAS_OF_PROJECT                                                                          \
+	"DELETE FROM quotas WHERE owner_id = ?1 OR owner_id IN "                                   \
+	"(SELECT id FROM keys WHERE project_id = ?1)"
+
 static int delete_rows(sqlite3 *db, const char *project_id, struct err *err)
 {
 	static const char *const statements[] = {
-		"DELETE FROM quotas WHERE owner_id = ?1 OR owner_id IN "
-		"(SELECT id FROM keys WHERE project_id = ?1)",
+		(QUOTAS_OF_PROJECT),
 		"DELETE FROM hooks WHERE project_id = ?1",
 		"DELETE FROM secrets WHERE project_id = ?1",
 		"DELETE FROM keys WHERE project_id = ?1",
