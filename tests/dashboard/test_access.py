@@ -10,7 +10,7 @@ from harness.npm import NPM, made_once, run
 from playwright.sync_api import expect
 
 HERE = Path(__file__).parent
-PAGES = ["/", "/sandboxes", "/templates", "/usage", "/keys", "/events", "/host", "/nowhere"]
+PAGES = ["/", "/sandboxes", "/templates", "/usage", "/keys", "/secrets", "/events", "/host", "/nowhere"]
 
 pytestmark = pytest.mark.skipif(not shutil.which("npm"), reason="this host has no npm")
 
@@ -52,12 +52,14 @@ def go(page, path):
     expect(page.locator("main .spinner")).to_have_count(0, timeout=PATIENCE_MS)
 
 
-def test_the_pages(tab, lively, wrong_on):
+def test_the_pages(tab, client, lively, wrong_on):
     found = []
+    client.set_secret("EXAMPLE_KEY", "any")
     with tab("/") as page:
         for path in PAGES:
             go(page, path)
             found += wrong_on(page, path)
+    client.delete_secret("EXAMPLE_KEY")
     assert not found, "\n".join(found)
 
 
@@ -84,7 +86,7 @@ def test_a_sandbox_s_page(tab, saved, wrong_on):
 
 def test_the_forms(tab, wrong_on):
     found = []
-    for path, button in (("/sandboxes", "New sandbox"), ("/templates", "Build a template"), ("/keys", "New key")):
+    for path, button in (("/sandboxes", "New sandbox"), ("/templates", "Build a template"), ("/keys", "New key"), ("/secrets", "New secret")):
         with tab(path) as page:
             page.click(f"text={button}")
             page.wait_for_selector("dialog[open]")

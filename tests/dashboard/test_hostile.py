@@ -8,7 +8,7 @@ from harness.daemon import end
 
 PAYLOAD = "\"'><img src=x onerror=window.pwned=1><script>window.pwned=1</script><svg onload=window.pwned=1>\u202e\x1b[31m"
 SHORT = "<img src=x onerror=window.pwned=1>"
-PAGES = ["/", "/sandboxes", "/templates", "/usage", "/keys", "/events", "/host"]
+PAGES = ["/", "/sandboxes", "/templates", "/usage", "/keys", "/secrets", "/events", "/host"]
 # Foreign markup: what the dashboard itself never makes in a page.
 FOREIGN = "main img, main script, main iframe, main [onerror], main [onload], dialog img, dialog script"
 
@@ -49,7 +49,8 @@ def poison(route):
     route.fulfill(response=reply, body="\n".join(lines))
 
 
-def test_A20_no_text_of_any_answer_becomes_markup(tab, lively):
+def test_A20_no_text_of_any_answer_becomes_markup(tab, client, lively):
+    client.set_secret("HOSTILE", "any")
     with tab("/login") as page:
         page.watch.allow("400", "404")  # addresses that are made of it lead nowhere
         page.route("**/v1/**", poison)
@@ -60,6 +61,7 @@ def test_A20_no_text_of_any_answer_becomes_markup(tab, lively):
             page.locator("main", has_text="onerror=window.pwned").wait_for()
             assert is_clean(page), path
         page.unroute_all(behavior="ignoreErrors")
+    client.delete_secret("HOSTILE")
 
 
 def test_A20_what_a_sandbox_and_its_owner_say_is_text(tab, client):

@@ -3,10 +3,11 @@
 
 from dashboard.conftest import DESK, PHONE, SHOTS, WIDE, take_pictures
 
-PAGES = ["/templates", "/keys", "/events", "/host", "/usage", "/sandboxes", "/"]  # figures over time come meanwhile
+PAGES = ["/templates", "/keys", "/secrets", "/events", "/host", "/usage", "/sandboxes", "/"]  # figures over time come meanwhile
 
 
-def test_every_page_has_its_picture(tab, lively):
+def test_every_page_has_its_picture(tab, client, lively):
+    client.set_secret("EXAMPLE_KEY", "any")
     with tab("/") as page:
         for path in PAGES:
             page.evaluate("([path]) => { history.pushState(null, '', path); dispatchEvent(new PopStateEvent('popstate')); }", [path])
@@ -14,6 +15,7 @@ def test_every_page_has_its_picture(tab, lively):
             page.wait_for_selector("main :is(.tile, table, .quotas, .empty)")
             page.locator("main .spinner").wait_for(state="detached")
             take_pictures(page, path.strip("/") or "overview")
+    client.delete_secret("EXAMPLE_KEY")
 
 
 def test_the_whole_menu_is_in_sight_on_a_phone(tab):
@@ -42,7 +44,8 @@ def test_every_empty_place_says_what_it_is_and_what_to_do_first(tab):
         page.route("**/v1/sandboxes?*", lambda route: route.fulfill(json={"sandboxes": [], "next_cursor": None}))
         page.route("**/v1/builds", lambda route: route.fulfill(json={"builds": []}))
         page.route("**/v1/usage?*", lambda route: route.fulfill(json={"rows": [], "currency": "EUR", "total": {"cost": "0.00", "cpu_ns": 0, "memory_mib_ms": 0, "creates": 0}}))
-        for path in ("/templates", "/usage", "/sandboxes", "/nowhere"):
+        page.route("**/v1/secrets", lambda route: route.fulfill(json={"secrets": []}))
+        for path in ("/templates", "/usage", "/secrets", "/sandboxes", "/nowhere"):
             page.evaluate("([path]) => { history.pushState(null, '', path); dispatchEvent(new PopStateEvent('popstate')); }", [path])
             page.wait_for_selector("main .empty strong + p + p.first")
             take_pictures(page, f"empty-{path.strip('/')}")

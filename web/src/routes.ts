@@ -19,6 +19,7 @@ export const routes: readonly Route[] = [
   { path: "/templates", menu: "Templates", letter: "t", icon: "M4 7l8-4 8 4-8 4zM4 12l8 4 8-4M4 17l8 4 8-4", load: () => import("./pages/templates.js") },
   { path: "/usage", menu: "Usage", letter: "u", icon: "M4 20V4M4 20h16M9 16v-5M14 16V7M19 16v-3", load: () => import("./pages/usage.js") },
   { path: "/keys", menu: "Keys", letter: "k", icon: "M14 10a4 4 0 1 1 2.8 3.8L12 18.5H9.5V21H6v-3.5l7.2-5.3A4 4 0 0 1 14 10z", load: () => import("./pages/keys.js") },
+  { path: "/secrets", menu: "Secrets", letter: "c", icon: "M6 11h12v9H6zM9 11V8a3 3 0 0 1 6 0v3M12 15v2", load: () => import("./pages/secrets.js") },
   { path: "/events", menu: "Events", letter: "e", icon: "M8 6h12M8 12h12M8 18h12M4 6h.01M4 12h.01M4 18h.01", load: () => import("./pages/events.js") },
   { path: "/host", menu: "Host", letter: "h", icon: "M4 5h16v6H4zM4 13h16v6H4zM8 8h.01M8 16h.01", load: () => import("./pages/host.js") },
 ];

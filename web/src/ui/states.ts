@@ -24,7 +24,7 @@ export function failure(error: unknown, again?: () => void): HTMLElement {
 }
 
 /** What went wrong alone: an error's message has its hint behind it. */
-function sentence(e: Partial<ClocheError> & Error): string {
+export function sentence(e: Partial<ClocheError> & Error): string {
   return e.hint ? e.message.replace(` (${e.hint})`, "") : e.message;
 }
 
