@@ -74,6 +74,8 @@ static int find_key(struct http_req *req, const struct key **ret, struct err *er
 		return api_refuse(req, err, "this key is unknown, malformed or revoked");
 	if (!*ret && !is_open(api, route))
 		return api_refuse(req, err, "this call needs an API key");
+	if (*ret)
+		keyring_note_use(api->keyring, *ret);
 	return 0;
 }
 

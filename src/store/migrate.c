@@ -24,6 +24,7 @@ static const char *const steps[] = {
 	store_schema_volumes,
 	store_schema_key_expiry,
 	store_schema_secrets,
+	store_schema_key_use,
 };
 /* clang-format on */
 

@@ -45,6 +45,7 @@ static unsigned hash_bytes(const void *data, size_t len)
 #define KEYS_PROJECT    1000  /* of one project, with those that are revoked */
 #define KEYS_SHARE      16    /* a project may always have this many */
 #define PROJECTS_MAX    1000
+#define USE_STEP_US     (UINT64_C(600) * 1000000) /* between two writes of a key's use */
 #define DEFAULT_PROJECT "default"
 
 struct project {
@@ -64,9 +65,10 @@ struct key {
 	enum key_scope scope;
 	uint64_t created_us, revoked_us;
 	uint64_t expires_us; /* 0 = never */
-	bool is_forgotten;   /* revoked, and without a row; requests under way may still point to it
-	                      */
-	struct list link;    /* of all, revoked too */
+	uint64_t used_us, use_saved_us;
+	bool is_forgotten; /* revoked, and without a row; requests under way may still point to it
+	                    */
+	struct list link;  /* of all, revoked too */
 	UT_hash_handle by_id, by_hash;
 };
 
@@ -160,6 +162,7 @@ static struct key *key_new(const struct key_row *row)
 	key->created_us = row->created_us;
 	key->revoked_us = row->revoked_us;
 	key->expires_us = row->expires_us;
+	key->used_us = key->use_saved_us = row->used_us;
 	return key;
 }
 
@@ -213,6 +216,15 @@ int keyring_load(struct store *store, struct keyring **ret, struct err *err)
 	return 0;
 }
 
+static void save_use(struct keyring *ring, struct key *key)
+{
+	struct err err;
+
+	key->use_saved_us = key->used_us;
+	if (store_note_key_use(ring->store, key->id, key->used_us, &err) < 0)
+		log_warn("key.use_not_saved", "id=%s error='%s'", key->id, err.message);
+}
+
 void keyring_free(struct keyring *ring)
 {
 	if (!ring)
@@ -222,6 +234,8 @@ void keyring_free(struct keyring *ring)
 	HASH_CLEAR(by_id, ring->projects_by_id);
 	HASH_CLEAR(by_name, ring->projects_by_name);
 	list_for_each (&ring->keys, struct key, key, link) {
+		if (key->used_us != key->use_saved_us && key->revoked_us == 0)
+			save_use(ring, key);
 		free(key->name);
 		free(key);
 	}
@@ -245,6 +259,17 @@ const struct key *keyring_check(struct keyring *ring, const char *secret)
 	hash_digits(secret, hash);
 	HASH_FIND(by_hash, ring->keys_by_hash, hash, sizeof(hash), key);
 	return key && key_is_good(key) ? key : NULL;
+}
+
+void keyring_note_use(struct keyring *ring, const struct key *key)
+{
+	struct key *used = unconst(key);
+
+	if (key == &ring->root)
+		return;
+	used->used_us = clock_wall_us();
+	if (used->used_us - used->use_saved_us >= USE_STEP_US)
+		save_use(ring, used);
 }
 
 bool key_is_good(const struct key *key)
@@ -287,6 +312,8 @@ void key_to_json(const struct key *key, struct json_writer *w, const char *name)
 	json_put_u64(w, "created_us", key->created_us);
 	if (key->expires_us != 0)
 		json_put_u64(w, "expires_us", key->expires_us);
+	if (key->used_us != 0)
+		json_put_u64(w, "used_us", key->used_us);
 	json_close_object(w);
 }
 

@@ -32,6 +32,9 @@ const struct key *keyring_check(
 const struct key *keyring_root(struct keyring *ring); /* stands for root and our own user on the
                                                          unix socket: admin of "default" */
 
+/* It is used now. That is saved at intervals, and when the ring is freed. */
+void keyring_note_use(struct keyring *ring, const struct key *key);
+
 bool key_is_good(const struct key *key); /* neither revoked nor expired */
 const char *key_id(const struct key *key);
 const char *key_name(const struct key *key);

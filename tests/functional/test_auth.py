@@ -8,6 +8,7 @@ import stat
 import pytest
 import yaml
 from cloche import Client, errors
+from harness.cli import Cli
 from harness.daemon import ROOT, Daemon, call, wait_for
 
 API = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
@@ -294,3 +295,27 @@ def test_guessing_is_slowed_and_a_good_key_still_works(guarded):
     statuses = [call(guarded, "GET", "/v1/sandboxes", key=f"clo_{i:040x}")[0] for i in range(40)]
     assert statuses[-1] == 429
     assert call(guarded, "GET", "/v1/sandboxes")[0] == 200
+
+
+def find_key(client, made):
+    return next(k for k in client.keys() if k["id"] == made["key"]["id"])
+
+
+def test_a_key_tells_when_it_was_last_used_also_after_a_restart():
+    own = Daemon("--pool-max", "0", rm=False).start()
+    try:
+        with Client(own.url, own.key) as client:
+            made = client.create_key("seldom", scope="read")
+            assert "used_us" not in find_key(client, made)
+            assert "never" in Cli(own).ok("key", "ls")
+            with Client(own.url, made["secret"]) as seldom:
+                assert list(seldom.list()) == []
+            used = find_key(client, made)["used_us"]
+            assert used >= made["key"]["created_us"]
+        own.stop()
+        own.start()
+        with Client(own.url, own.key) as client:
+            assert find_key(client, made)["used_us"] == used
+    finally:
+        own.stop()
+        own.remove()

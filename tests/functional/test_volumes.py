@@ -170,7 +170,7 @@ def make_old(state):
     with contextlib.closing(sqlite3.connect(state)) as db, db:
         db.executescript(
             f"INSERT INTO faces SELECT id, 'volume', created_us, json_object({fields}) FROM volumes;"
-            "DROP TABLE volumes; DROP TABLE secrets; ALTER TABLE keys DROP COLUMN expires_us; PRAGMA user_version = 12;"
+            "DROP TABLE volumes; DROP TABLE secrets; ALTER TABLE keys DROP COLUMN expires_us; ALTER TABLE keys DROP COLUMN used_us; PRAGMA user_version = 12;"
         )
 
 

@@ -45,11 +45,17 @@ static char *cell_state(const json_t *key, const char *field)
 	return xasprintf("ends in %s", left);
 }
 
+static char *cell_used(const json_t *key, const char *field)
+{
+	return json_object_get(key, field) ? cell_age(key, field) : xstrdup("never");
+}
+
 static const struct column columns[] = {
 	{"ID", "id"},
 	{"NAME", "name"},
 	{"SCOPE", "scope"},
 	{"STATE", "expires_us", cell_state},
+	{"USED", "used_us", cell_used},
 	{"AGE", "created_us", cell_age},
 };
 static const struct resource keys = {.plural = "keys",

@@ -13,6 +13,16 @@ int store_delete_key(struct store *st, const char *id, struct err *err)
 	return statement_run(db, stmt, id, err);
 }
 
+int store_note_key_use(struct store *st, const char *id, uint64_t used_us, struct err *err)
+{
+	sqlite3 *db = store_db(st);
+	sqlite3_stmt *stmt = statement_new(db, "UPDATE keys SET used_us = ?2 WHERE id = ?1");
+
+	bind_text(stmt, 1, id);
+	bind_u64(stmt, 2, used_us);
+	return statement_run(db, stmt, id, err);
+}
+
 #define QUOTAS_OF_PROJECT                                                                          \
 	"DELETE FROM quotas WHERE owner_id = ?1 OR owner_id IN "                                   \
 	"(SELECT id FROM keys WHERE project_id = ?1)"

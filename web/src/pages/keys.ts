@@ -62,6 +62,7 @@ export const page: Page = {
         { name: "Name", by: (k) => k["name"], cell: (k) => [k["name"], k["id"] === ctx.who.key.id ? el("small", { class: "dim" }, " this login's") : null] },
         { name: "Scope", by: (k) => k["scope"], cell: (k) => el("span", { class: "badge" }, k["scope"]) },
         { name: "Id", cell: (k) => el("code", {}, k["id"]), isExtra: true },
+        { name: "Last used", by: (k) => k["used_us"] ?? 0, cell: (k) => (k["used_us"] ? relativeTime(k["used_us"]) : "never"), isFigure: true },
         { name: "Made", by: (k) => k["created_us"], cell: (k) => relativeTime(k["created_us"]), isFigure: true },
         { name: "", cell: (k) => [el("button", { class: "small", on: { click: () => void keyQuota(k) } }, "Quota"), " ", el("button", { class: "small danger", on: { click: () => revoke(k) } }, "Revoke")], isFigure: true },
       ],
