@@ -150,6 +150,7 @@ TEST(a_row_that_was_moved_or_changed_does_not_open)
 	a.row.key_id = rig.keys.ids[0];
 	a.row.wrapped = a.wrapped;
 	a.row.sealed = a.sealed;
+	a.row.hosts = "";
 	a.row.name = "B";
 	CHECK_INT(store_put_secret(rig.store, &a.row, NULL), 0);
 	a.row.id = "se_third";
