@@ -153,12 +153,15 @@ def test_no_file_of_the_daemon_has_the_value_and_a_backup_has_no_key(tmp_path):
     try:
         with Client(daemon.url, daemon.key) as client:
             client.set_secret("API", FIRST)
-            client.create(persistent=True, env={"TOKEN": "secret://API"}, network=policy()).stop()
+            sandbox = client.create(persistent=True, env={"TOKEN": "secret://API"}, network=policy())
+            sandbox.stop()
             Cli(daemon).ok("backup", str(tmp_path / "kept"))
         key = (daemon.data / "secrets.key").read_text().strip()
         assert (daemon.data / "secrets.key").stat().st_mode & 0o777 == 0o600
         found = [path for path, data in bytes_below(daemon.data) if FIRST.encode() in data]
         assert found == [] and FIRST not in daemon.log()
+        with Client(daemon.url, daemon.key) as client:
+            client.get(sandbox.id).delete()
         new = tmp_path / "restored"
         Cli(daemon).ok("restore", "--data", str(new), "--run", str(tmp_path / "run"), str(tmp_path / "kept"))
         restored = list(bytes_below(new))
@@ -183,15 +186,16 @@ def test_a_daemon_without_its_key_file_goes_on_and_says_which_secrets_are_locked
         daemon.start()
         with Client(daemon.url, daemon.key) as client:
             assert client.secrets()[0]["locked"] is True
-            with pytest.raises(errors.InvalidField, match="locked"):
-                client.create(env={"TOKEN": "secret://API"}).run("true")
+            with client.create(env={"TOKEN": "secret://API"}) as sandbox, pytest.raises(errors.InvalidField, match="locked"):
+                sandbox.run("true")
         assert "locked" in Cli(daemon).ok("secret", "ls")
         daemon.stop()
         file.write_text(file.read_text() + old)  # the old one below the new one
         daemon.start()
         with Client(daemon.url, daemon.key) as client:
             assert client.secrets()[0]["locked"] is False
-            assert client.create(env={"TOKEN": "secret://API"}).run('echo "$TOKEN"').stdout == f"{FIRST}\n"
+            with client.create(env={"TOKEN": "secret://API"}) as sandbox:
+                assert sandbox.run('echo "$TOKEN"').stdout == f"{FIRST}\n"
         daemon.stop()
         file.write_text("no key\n")
         with pytest.raises(RuntimeError, match="secrets.key.*line 1"):

@@ -257,6 +257,9 @@ class Daemon:
         self._read_on()
         if not self._crash:
             Daemon.started.discard(self)
+        left = [line.split()[4] for line in read_text("/proc/self/mountinfo").splitlines() if f"{self.dir}/" in line.split()[4]]
+        if left:
+            raise RuntimeError(f"sandboxes of this daemon still run, so {left} stay mounted: delete them before it is stopped for good")
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def raw(self, data, *, timeout=10.0, half_close=False):
