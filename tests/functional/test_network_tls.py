@@ -213,8 +213,9 @@ def test_killed_walls_and_gateways_change_nothing_that_a_client_has_to_trust(wal
 
 def test_a_bundle_that_lies_elsewhere_is_taken_over_whole(walled):
     box = walled("allow-all")
-    move = "mkdir -p /etc/pki/tls/certs && mv /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt && grep -c BEGIN /etc/pki/tls/certs/ca-bundle.crt"
-    before = int(box.sandbox.run(["sh", "-c", move], user="root").stdout)
+    move = "mkdir -p /etc/pki/tls/certs && mv /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt && cd /etc/pki/tls/certs && grep -c BEGIN ca-bundle.crt; grep -c 'issuer of cloche' ca-bundle.crt"
+    both, ours = map(int, box.sandbox.run(["sh", "-c", move], user="root").stdout.split())
+    before = both - ours  # one that was made ahead trusts the issuer of refusals, whose place the sandbox's own takes
     box.sandbox.set_network({"rules": [INJECT]})
     assert curl(box, "https://allowed.test/moved")[0] == 200
     assert int(box.sandbox.run(["grep", "-c", "BEGIN", "/etc/ssl/certs/ca-certificates.crt"]).stdout) == before + 1
