@@ -28,6 +28,9 @@ struct attach {
 	struct termios old_mode;
 	bool has_stdin; /* still open */
 	json_t *exec;   /* as it ended */
+	/* What the daemon would not do for us, such as to set the size of the terminal of a command
+	 * that has ended: of interest if nothing else follows. */
+	struct err refusal;
 };
 
 static int enter_raw_mode(struct attach *a, struct err *err)
@@ -112,7 +115,7 @@ static int on_text(struct attach *a, const char *data, size_t len, struct err *e
 		return r;
 	message = command_text(json_object_get(event, "error"), "message");
 	if (*message)
-		return err_set(err, ERR_INTERNAL, 0, "%s", message);
+		(void)err_set(&a->refusal, ERR_INTERNAL, 0, "%s", message);
 	if (json_object_get(event, "exited"))
 		a->exec = json_incref(json_object_get(event, "exited"));
 	return 0;
@@ -132,6 +135,10 @@ static int on_messages(struct attach *a, struct err *err)
 			return 0;
 		if (r == 0 && a->exec)
 			return 1;
+		if (r <= 0 && a->refusal.code != ERR_NONE) {
+			*err = a->refusal;
+			return -EPROTO;
+		}
 		if (r <= 0)
 			return err_set(err, ERR_UNAVAILABLE, -r,
 			               "the connection broke; the command goes on inside");

@@ -103,9 +103,9 @@ test("a command whose caller leaves goes on, and one whose session stops is told
   const sandbox = await make();
   const left = new AbortController();
   const pieces = new Writable({ write: (piece, _, next) => (left.abort(), next()) });
-  const gone = await failure(sandbox.runCommand({ cmd: "sh", args: ["-c", "echo begun; sleep 0.3; echo over >/tmp/over"], stdout: pieces, signal: left.signal }));
+  const gone = await failure(sandbox.runCommand({ cmd: "sh", args: ["-c", "echo begun; while [ ! -e /tmp/go ]; do sleep 0.05; done; echo over >/tmp/over"], stdout: pieces, signal: left.signal }));
   assert.equal(gone.error.name, "AbortError");
-  await sh(sandbox, "while [ ! -s /tmp/over ]; do sleep 0.05; done");
+  await sh(sandbox, "touch /tmp/go; while [ ! -s /tmp/over ]; do sleep 0.05; done");
   const stops = new Writable({ write: (piece, _, next) => (sandbox.stop().catch(() => {}), next()) });
   const cut = await failure(sandbox.runCommand({ cmd: "sh", args: ["-c", "echo begun; sleep 1000"], stdout: stops }));
   assert.equal(cut.code, "sandbox_stream_closed");
