@@ -44,7 +44,7 @@ def test_tools_are_listed_in_a_stable_order_with_schemas(either):
 
 
 def test_a_command_that_fails_for_what_the_sandbox_lacks_says_what_to_do(either):
-    assert "Hint: a sandbox has no network unless it is given one" in call(either, "exec", command="curl -sS https://pypi.org/", error=True)
+    assert "Hint: a sandbox has no network unless it is given one" in call(either, "exec", command="curl -sS https://example.com/", error=True)
     said = either.call("exec", command="no-such-program")["structuredContent"]
     assert said["hint"].startswith("the sandbox has no program 'no-such-program'")
 

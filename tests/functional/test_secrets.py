@@ -108,6 +108,24 @@ def test_one_for_some_hosts_goes_to_those_alone(kept, walled):
     assert bad.value.field == "hosts"
 
 
+def test_one_for_some_hosts_never_goes_in_the_clear(kept, walled):
+    """In the clear nobody has proven to be that host, and a proxy of the policy's own choice would read it."""
+    kept.set_secret("BOUND", FIRST, hosts=["allowed.test"])
+    bare = {"domains": ["allowed.test"], "protocol": "http"}
+
+    def clear(name):
+        return {"rules": [{"match": bare, "action": {"transform": {"headers": {"authorization": f"secret://{name}"}}}}]}
+
+    box = walled(clear("API"))  # the control: one without hosts does
+    assert FIRST in box.sandbox.run(["curl", "-sS", "http://allowed.test/bare"], timeout=30 * PATIENCE).stdout
+    with pytest.raises(errors.ClocheError, match="over TLS alone"):
+        kept.create(network=clear("BOUND"))
+    kept.set_secret("API", FIRST, hosts=["allowed.test"])
+    wait_for(lambda: FIRST not in box.sandbox.run(["curl", "-sS", "http://allowed.test/bare"], timeout=30 * PATIENCE).stdout, 30, "a denial")
+    with pytest.raises(errors.ClocheError, match="over TLS alone"):
+        kept.create(source={"type": "git", "url": "http://allowed.test/repo.git", "credentials": {"password": "secret://BOUND"}})
+
+
 def test_names_and_values_of_another_form_are_refused_by_field(kept):
     for name in ("1st", "a.b", "a" * 65, "ä"):
         with pytest.raises(errors.InvalidField) as refused:

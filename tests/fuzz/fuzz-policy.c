@@ -5,6 +5,7 @@
  * the judge never changes its mind: what it denied or allowed knowing less, it does knowing all.
  */
 #include "net/policy/judge.h"
+#include "net/policy/secret_reference.h"
 
 #include <assert.h>
 #include <string.h>
@@ -36,6 +37,25 @@ static void write_text(const struct policy *p, struct buf *out, enum policy_secr
 	assert(json_writer_end(&w) == 0);
 }
 
+static int put_name(const char *name, struct buf *out, void *arg)
+{
+	(void)arg;
+	assert(secret_name_is_valid(name));
+	return buf_append(out, name, strlen(name));
+}
+
+/* References to secrets: a text without one is filled as it is, and others lose theirs. */
+static void try_references(const char *text)
+{
+	auto_call(buf_done) struct buf filled = BUF_INIT(1024 * 1024);
+	char name[SECRET_NAME_SIZE];
+	bool has_any = secret_reference_find(text, name) != NULL;
+	int r = secret_reference_fill(text, put_name, NULL, &filled);
+
+	assert(has_any || (r == 0 && strcmp(buf_str(&filled), text) == 0));
+	assert(r < 0 || !has_any || filled.len < strlen(text));
+}
+
 static void try_round_trip(const struct policy *p)
 {
 	auto_call(buf_done) struct buf once = BUF_INIT(1024 * 1024), twice = BUF_INIT(1024 * 1024),
@@ -44,6 +64,7 @@ static void try_round_trip(const struct policy *p)
 
 	write_text(p, &once, SECRETS_SHOWN);
 	write_text(p, &hidden, SECRETS_HIDDEN);
+	try_references(buf_str(&once));
 	again = read_text(once.data, once.len);
 	assert(again);
 	write_text(again, &twice, SECRETS_SHOWN);

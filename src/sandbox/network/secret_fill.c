@@ -21,6 +21,7 @@ struct fill {
 	const char *project_id;
 	struct err *err;
 	const json_t *places; /* names that the value is sent to; NULL: it goes inside */
+	bool is_clear;        /* without TLS, so nobody has proven to be one of them */
 };
 
 static void wipe(struct buf *b)
@@ -43,6 +44,10 @@ static int check_places(const struct fill *f, const struct secret *s, const char
 		return err_hint(f->err, "`cloche secret ls` shows its hosts; name them in "
 		                        "`domains` of the rule");
 	}
+	if (f->is_clear)
+		return err_set(f->err, ERR_FORBIDDEN, 0,
+		               "secret '%s' is for its hosts alone, so it is sent over TLS alone",
+		               name);
 	for (size_t i = 0; i < json_array_size(f->places); i++) {
 		const char *text = json_string_value(json_array_get(f->places, i));
 
@@ -129,16 +134,20 @@ static int fill_target(struct fill *f, json_t *proxy)
 
 static int fill_rule(struct fill *f, json_t *rule)
 {
+	const json_t *match = json_object_get(rule, "match");
+	const char *protocol = json_string_value(json_object_get(match, "protocol"));
 	json_t *action = json_object_get(rule, "action");
 	json_t *headers = json_object_get(json_object_get(action, "transform"), "headers");
 	const char *name;
 	json_t *value;
 	int r = fill_target(f, json_object_get(action, "proxy"));
 
-	f->places = json_object_get(json_object_get(rule, "match"), "domains");
+	f->places = json_object_get(match, "domains");
+	f->is_clear = protocol && strcmp(protocol, "http") == 0;
 	json_object_foreach (headers, name, value)
 		r = r < 0 ? r : fill_value(f, headers, name);
 	f->places = NULL;
+	f->is_clear = false;
 	return r;
 }
 
@@ -178,7 +187,7 @@ int secret_check_policy(const struct fleet *fleet, const char *project_id, const
                         const char *field, struct err *err)
 {
 	struct err why = {0};
-	struct fill f = {fleet, project_id, &why, NULL};
+	struct fill f = {.fleet = fleet, .project_id = project_id, .err = &why};
 	auto_json json_t *whole = NULL;
 	json_t *policy, *rule;
 	size_t i;
@@ -261,7 +270,7 @@ int secret_fill_policy(const struct fleet *fleet, const char *project_id, const 
                        struct buf *out)
 {
 	struct err err = {0};
-	struct fill f = {fleet, project_id, &err, NULL};
+	struct fill f = {.fleet = fleet, .project_id = project_id, .err = &err};
 	auto_json json_t *whole = to_json(p);
 	char *text;
 	int r;
@@ -283,7 +292,8 @@ int secret_fill_text(const struct fleet *fleet, const char *project_id, const ch
 	auto_call(wipe) struct buf text = BUF_INIT(FILLED_MAX);
 	auto_json json_t *places = url ? place_of(url) : NULL;
 	struct err why = {0};
-	struct fill f = {fleet, project_id, &why, places};
+	struct fill f = {fleet, project_id, &why, places,
+	                 url && strncasecmp(url, "http://", strlen("http://")) == 0};
 	int r = secret_reference_is_alone(value) ? fill_text(&f, value, &text) : 0;
 
 	if (r < 0) {
