@@ -81,7 +81,10 @@ struct build {
 	uint64_t read_seq;
 	struct report report;
 	struct remaining remaining; /* as people are told, look by look */
-	uint64_t log_seq;           /* the log's last line when the exec began */
+	uint64_t seen_us; /* since then, and from so far on, this daemon has seen it go; 0: not yet
+	                   */
+	unsigned seen_permille;
+	uint64_t log_seq;        /* the log's last line when the exec began */
 	uint64_t n_known;        /* lines of the exec that an earlier gateway has put in the log */
 	struct image_seal *seal; /* while it is under way */
 	struct fill *fill;       /* likewise */

@@ -581,7 +581,7 @@ static void set_out(struct build *b)
 void job_begin(struct build *b)
 {
 	b->state = BUILD_RUNNING;
-	b->started_us = clock_wall_us();
+	b->started_us = b->seen_us = clock_wall_us();
 	b->step = STEP_STATE;
 	report_init(&b->report, put_line, b);
 	note(b);

@@ -201,6 +201,17 @@ static unsigned done_permille(const struct build *b, unsigned index, unsigned co
 	return (index * 1000 + of_step) / count;
 }
 
+/* By what was done in this life of the daemon: one that was away for hours is not a slow build. */
+static uint64_t time_left(struct build *b, unsigned permille, uint64_t now_us)
+{
+	if (b->seen_us == 0) {
+		b->seen_us = now_us;
+		b->seen_permille = permille;
+	}
+	return remaining_us(&b->remaining, now_us, now_us - b->seen_us,
+	                    permille - MIN(permille, b->seen_permille), 1000 - b->seen_permille);
+}
+
 static void put_progress(struct json_writer *w, const struct build *b)
 {
 	const struct report *o = &b->report;
@@ -214,8 +225,7 @@ static void put_progress(struct json_writer *w, const struct build *b)
 	}
 	plan_place(b, &index, &count);
 	permille = done_permille(b, index, count);
-	left_us = remaining_us(unconst(&b->remaining), now_us, now_us - b->started_us, permille,
-	                       1000);
+	left_us = time_left(unconst(b), permille, now_us);
 	json_open_object(w, "progress");
 	json_put_str(w, "step", step_name(MIN(b->step, STEP_CHECKS)));
 	json_put_u64(w, "index", index);

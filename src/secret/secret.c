@@ -216,13 +216,17 @@ static int read_hosts(const json_t *hosts, char **ret, struct err *err)
 		return err_field(err, "hosts", "has more than %d names", SECRET_HOSTS_MAX);
 	for (size_t i = 0; i < n; i++) {
 		const json_t *one = json_array_get(hosts, i);
-		const char *why = "is not a string";
+		const char *host = json_string_value(one), *why = "is not a string";
 		struct hostname_pattern pattern;
 
 		if (!json_is_string(one) ||
 		    hostname_pattern_parse(json_string_value(one), json_string_length(one),
 		                           &pattern, &why) < 0)
-			return err_field(err, "hosts", "item %zu %s", i, why);
+			return err_field(
+				err, "hosts", "'%.100s' %s", host ? host : "",
+				host && strstr(host, "://")
+					? "is a URL: give its host name alone, as in example.com"
+					: why);
 		(void)!buf_printf(&text, "%s%s", i > 0 ? " " : "", pattern.name.text);
 	}
 	*ret = xstrdup(n > 0 ? buf_str(&text) : "");

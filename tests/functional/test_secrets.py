@@ -105,7 +105,7 @@ def test_one_for_some_hosts_goes_to_those_alone(kept, walled):
     wait_for(lambda: get(box)[0] != 200, 30, "a denial")
     with pytest.raises(errors.InvalidField) as bad:
         kept.set_secret("BOUND", SECOND, hosts=["https://allowed.test/"])
-    assert bad.value.field == "hosts"
+    assert bad.value.field == "hosts" and "is a URL: give its host name alone" in str(bad.value)
 
 
 def test_one_for_some_hosts_never_goes_in_the_clear(kept, walled):
