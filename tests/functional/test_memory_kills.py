@@ -169,26 +169,31 @@ def test_criu_and_parts_of_the_daemon_killed_together_end_nothing(own, parts):
 
 
 def state_of(pid):
-    return (re.search(r"^State:\t(\w)", read_text(f"/proc/{pid}/status"), re.M) or "?")[1]
+    return (re.search(r"^State:\t(\w)", read_text(f"/proc/{pid}/status"), re.M) or "??")[1]
 
 
 def tracer_of(criu):
     return next((p for p in children_of(criu) if read_text(f"/proc/{p}/comm") == "cloche-tracer\n"), None)
 
 
+def is_in_criu_code(agent):
+    """It waits there for CRIU's next command."""
+    return state_of(agent) == "S" and "CRIUMFD" in read_text(f"/proc/{agent}/maps")
+
+
 def hold_tracer(criu, agent):
     """Stops the tracer while the agent is in CRIU's code and runs there; the tracer's pid, or None: CRIU was faster."""
     wait_for(lambda: tracer_of(criu) or state_of(criu) in "XZ?", what="a tracer")
     tracer = tracer_of(criu)
-    while tracer:
-        try:
+    while tracer and state_of(tracer) not in "XZ?":
+        if not is_in_criu_code(agent):  # a tracer that stood still here would keep CRIU from getting on
+            continue
+        with contextlib.suppress(ProcessLookupError):
             os.kill(tracer, signal.SIGSTOP)
-        except ProcessLookupError:
-            break
-        wait_for(lambda: state_of(tracer) in "TXZ?", what="a tracer that stands still")
-        if state_of(agent) == "S" and "CRIUMFD" in read_text(f"/proc/{agent}/maps") and state_of(tracer) == "T":
-            return tracer
-        os.kill(tracer, signal.SIGCONT)
+            wait_for(lambda: state_of(tracer) in "TXZ?", what="a tracer that stands still")
+            if is_in_criu_code(agent) and state_of(tracer) == "T":
+                return tracer
+            os.kill(tracer, signal.SIGCONT)
     return None
 
 
