@@ -15,7 +15,7 @@
 #define LOOK_US     250000
 #define READS_MAX   256   /* guests that a look reads, */
 #define WRITES_MAX  256   /* and writes: the rest has its turn in the next ones */
-#define BUSY_PART   4     /* of one CPU, that all must use before anybody is read */
+#define BUSY_PART   16    /* of one CPU, that all must use before anybody is read */
 #define OWNERS      8192U /* an owner's of weight 100 */
 #define AHEAD_PART  4     /* of that, for guests that nobody waits for */
 #define SCALE       16    /* of counts of busy sandboxes */
