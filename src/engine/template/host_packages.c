@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define STATUS_MAX (64 << 20)
+#define LIST_SIZE  200
 
 int host_packages_read(struct buf *ret)
 {
@@ -48,12 +49,29 @@ static void take_field(const char *line, size_t len, const char *name, char *ret
 		(void)snprintf(ret, size, "%.*s", (int)(len - name_len), line + name_len);
 }
 
-/* One stanza, up to its empty line. Writes it to out and makes its empty list of files. */
-static int write_package(int info_fd, struct buf *out, const char *stanza, size_t stanza_len)
+/* All lists are names of one empty file: a thousand inodes would be most of what a first start
+ * costs. dpkg replaces a list by another file and never writes into it. */
+static int add_list(int info_fd, const char *name, char first[LIST_SIZE])
 {
-	char name[128] = "", arch[32] = "", multi[16] = "", status[64] = "", path[200];
-	size_t start = out->len;
 	auto_fd int fd = -1;
+
+	if (first[0] && (linkat(info_fd, first, info_fd, name, 0) == 0 || errno == EEXIST))
+		return 0;
+	if (first[0] && errno != EMLINK)
+		return -errno;
+	fd = openat(info_fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return -errno;
+	(void)snprintf(first, LIST_SIZE, "%s", name);
+	return 0;
+}
+
+/* One stanza, up to its empty line. Writes it to out and makes its empty list of files. */
+static int write_package(int info_fd, struct buf *out, const char *stanza, size_t stanza_len,
+                         char first[LIST_SIZE])
+{
+	char name[128] = "", arch[32] = "", multi[16] = "", status[64] = "", path[LIST_SIZE];
+	size_t start = out->len;
 	int r = 0;
 
 	for (const char *p = stanza; r == 0 && p < stanza + stanza_len;) {
@@ -80,8 +98,7 @@ static int write_package(int info_fd, struct buf *out, const char *stanza, size_
 	(void)snprintf(path, sizeof(path), "%s%s%s.list", name,
 	               strcmp(multi, "same") == 0 ? ":" : "",
 	               strcmp(multi, "same") == 0 ? arch : "");
-	fd = openat(info_fd, path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-	return fd < 0 ? -errno : 0;
+	return add_list(info_fd, path, first);
 }
 
 int host_packages_write(int root_fd, const char *host_status)
@@ -89,13 +106,14 @@ int host_packages_write(int root_fd, const char *host_status)
 	auto_fd int info_fd =
 		openat(root_fd, "var/lib/dpkg/info", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct buf out = BUF_INIT(STATUS_MAX);
+	char first[LIST_SIZE] = "";
 	int r = info_fd < 0 ? -errno : 0;
 
 	for (const char *p = host_status; r == 0 && *p != '\0';) {
 		const char *end = strstr(p, "\n\n");
 		size_t len = end ? (size_t)(end + 1 - p) : strlen(p);
 
-		r = write_package(info_fd, &out, p, len);
+		r = write_package(info_fd, &out, p, len, first);
 		p += len;
 		p += strspn(p, "\n");
 	}
