@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What the gateway is made of, opened from the bottom up by a table: each step may use what the
+ * ones before it have opened. Paths are as the gateway sees them, below its root.
+ */
+#include "api/operate/problems.h"
+#include "base/clock.h"
+#include "compat/compat.h"
+#include "daemon/gateway/gateway.h"
+#include "loop/work.h"
+#include "sandbox/network/network.h"
+#include "tenant/share.h"
+
+#include <errno.h>
+
+#define AHEAD_MS            1000 /* that it may take to end sandboxes whose budget is spent */
+#define STORE_PATH          "/state.db"
+#define SPOOL_DIR           "/spool"
+#define BUILDS_DIR          "/builds" /* their logs */
+#define CRASH_COUNTERS_PATH "/jots"
+#define BACKUP_DIR          "/backup" /* copies of the database, while a backup is made */
+/* The bound for results of code calls that are not sent yet: 8 of the largest size; and what each
+ * project may always have. */
+#define HELD_BYTES_MAX ((size_t)320 * 1024 * 1024)
+#define HELD_BYTES_OWN ((size_t)8 * 1024 * 1024)
+
+static int open_loop(struct gateway *g, struct err *err)
+{
+	int r = loop_new(&g->loop, err);
+
+	if (r == 0 && work_attach(g->work, g->loop) < 0)
+		r = err_set(err, ERR_INTERNAL, errno, "cannot watch the work thread");
+	return r;
+}
+
+static int open_store(struct gateway *g, struct err *err)
+{
+	int r = store_open(STORE_PATH, &g->store, err);
+
+	return r < 0 ? err_prefix(err, "in '%s/gateway'", g->site->config->data_dir) : 0;
+}
+
+static void tell_start_or_stop(struct gateway *g, enum event_type type)
+{
+	struct event e;
+
+	json_put_str(event_begin(&e, g->events, type, NULL, NULL), "version", CLOCHE_VERSION);
+	event_end(&e);
+}
+
+static int open_events(struct gateway *g, struct err *err)
+{
+	const struct config *c = g->site->config;
+	const struct event_config config = {
+		.loop = g->loop,
+		.store = g->store,
+		.boot_id = g->boot_id,
+		.limits = {.age_us = c->events_age_ms * 1000,
+	                   .bytes = c->events_bytes,
+	                   .count = c->events_count,
+	                   .rate = c->events_rate},
+	};
+	int r = event_log_open(&config, &g->events, err);
+
+	if (r == 0)
+		tell_start_or_stop(g, EVENT_DAEMON_STARTED);
+	return r;
+}
+
+static int open_outgoing(struct gateway *g, struct err *err)
+{
+	return outgoing_open(&g->outgoing, g->loop, g->store, g->events, g->fds->dialer, err);
+}
+
+static int open_keyring(struct gateway *g, struct err *err)
+{
+	int r = keyring_load(g->store, &g->keyring, err);
+
+	return r < 0 ? r : keyring_ensure_admin(g->keyring, g->fds->key, err);
+}
+
+static int open_logins(struct gateway *g, struct err *err)
+{
+	return logins_open(g->store, g->keyring, &g->logins, err);
+}
+
+static int open_meters(struct gateway *g, struct err *err)
+{
+	return meters_open(g->store, g->boot_id, &g->meters, err);
+}
+
+static int open_quota(struct gateway *g, struct err *err)
+{
+	const struct config *c = g->site->config;
+	struct quota_config config = {
+		.store = g->store,
+		.defaults = {.of = {[QUOTA_SANDBOXES] = c->quota_sandboxes,
+	                            [QUOTA_CPU_MILLI] = c->quota_cpu_milli ? c->quota_cpu_milli
+	                                                                   : QUOTA_UNLIMITED,
+	                            [QUOTA_MEMORY_BYTES] = c->quota_memory_bytes,
+	                            [QUOTA_DISK_BYTES] = c->quota_disk_bytes,
+	                            [QUOTA_CREATES_PER_MINUTE] = c->quota_creates,
+	                            [QUOTA_BUDGET_NANO] = c->quota_budget}},
+		.prices = c->prices,
+		.currency = c->currency,
+		.ahead_ms = 2 * c->usage_period_ms + AHEAD_MS,
+	};
+	int r;
+
+	g->shares = config.shares = shares_new();
+	r = quota_open(&config, &g->quota, err);
+
+	if (r == 0)
+		meters_on_use(g->meters, quota_on_use, g->quota);
+	return r;
+}
+
+static void on_secret(const char *project_id, const char *name, void *arg)
+{
+	const struct gateway *g = arg;
+
+	network_on_secret(g->fleet, project_id, name);
+}
+
+static int open_secrets(struct gateway *g, struct err *err)
+{
+	const struct secrets_config config = {
+		.store = g->store, .events = g->events, .keys = &g->master_keys};
+	int r = secrets_open(&config, &g->secrets, err);
+
+	if (r == 0)
+		secrets_on_change(g->secrets, on_secret, g);
+	return r;
+}
+
+static int open_wall(struct gateway *g, struct err *err)
+{
+	g->wall = wall_client_new(g->loop);
+	network_site_listeners(&g->network, g->site);
+	return network_site_read(&g->network, g->site->config, err);
+}
+
+static void on_durable(uint64_t number, const struct err *err, void *arg)
+{
+	struct gateway *g = arg;
+
+	if (g->server)
+		http_server_release(g->server, number, err);
+}
+
+static bool package_hosts(const char *word, json_t *names, json_t *addresses, json_t *ranges,
+                          void *arg)
+{
+	const struct gateway *g = arg;
+
+	return builds_package_hosts(g->builds, word, names, addresses, ranges);
+}
+
+static int open_fleet(struct gateway *g, struct err *err)
+{
+	const struct config *c = g->site->config;
+	const struct fleet_config config = {
+		.loop = g->loop,
+		.store = g->store,
+		.work = g->work,
+		.on_durable = on_durable,
+		.on_durable_arg = g,
+		.package_hosts = package_hosts,
+		.package_hosts_arg = g,
+		.events = g->events,
+		.broker_fd = g->fds->broker,
+		.own_project_id = BUILD_PROJECT,
+		.spool_dir = SPOOL_DIR,
+		.crash_counters_path = CRASH_COUNTERS_PATH,
+		.backup_dir = BACKUP_DIR,
+		.default_template = c->default_template ? c->default_template : "python",
+		.engines_forbidden = config_engines_forbidden(c),
+		.default_engine =
+			c->default_engine ? engine_find_name(c->default_engine)->number : 0,
+		.spool_bytes_max = c->spool_bytes,
+		.output_sandbox_max = c->output_sandbox,
+		.output_project_max = c->output_project,
+		.output_host_max = c->output_host,
+		.default_limits = c->default_limits,
+		.max_limits = c->max_limits,
+		.default_timeout_ms = c->default_timeout_ms,
+		.max_timeout_ms = c->max_timeout_ms,
+		.vm_boot_ms = c->vm_boot_ms,
+		.sandboxes_max = c->sandboxes_max,
+		.persistent_max = c->persistent_max,
+		.is_sweeping = c->is_sweep,
+		.ended_max = c->ended_max,
+		.ended_age_ms = c->ended_age_ms,
+		.ended_bytes_max = c->ended_bytes,
+		.execs_max = c->execs_max,
+		.boot_id = g->boot_id,
+		.meters = g->meters,
+		.quota = g->quota,
+		.shares = g->shares,
+		.secrets = g->secrets,
+		.wall = g->wall,
+		.network_site = network_site_ranges(&g->network),
+		.has_disk_share = c->quota_disk_share < 100,
+		.usage_period_ms = c->usage_period_ms,
+		.usage_kept_ms = c->usage_kept_ms,
+		.pool_min = c->pool_min,
+		.pool_max = c->is_sweep ? 0 : c->pool_max,
+		.pool_memory_bytes = c->pool_memory,
+		.pool_languages = c->pool_languages,
+	};
+
+	return fleet_new(&config, g->on_ready, g, &g->fleet, err);
+}
+
+static int open_builds(struct gateway *g, struct err *err)
+{
+	const struct config *c = g->site->config;
+	const struct builds_config config = {
+		.loop = g->loop,
+		.fleet = g->fleet,
+		.store = g->store,
+		.log_dir = BUILDS_DIR,
+		.sources = g->sources.lines,
+		.codename = g->sources.codename,
+		.npm_registry = c->templates_npm ? c->templates_npm : g->registries.npm,
+		.pip_index = c->templates_pip ? c->templates_pip : g->registries.pip,
+		.names = c->templates_names,
+		.cache_bytes_max = c->templates_cache,
+		.sets_bytes_max = c->templates_packages,
+	};
+
+	return builds_open(&config, &g->builds, err);
+}
+
+static int open_wall_link(struct gateway *g, struct err *err)
+{
+	(void)err;
+	wall_client_set_ops(g->wall, &network_wall_ops, g->fleet);
+	wall_client_attach(g->wall, g->fds->wall);
+	return 0;
+}
+
+static int open_problems(struct gateway *g, struct err *err)
+{
+	(void)err;
+	g->problems = problems_new(&(struct problems_config){.loop = g->loop,
+	                                                     .fleet = g->fleet,
+	                                                     .store = g->store,
+	                                                     .events = g->events,
+	                                                     .dialer = g->outgoing.dialer});
+	return 0;
+}
+
+static int open_api(struct gateway *g, struct err *err)
+{
+	(void)err;
+	g->api = (struct api){.loop = g->loop,
+	                      .fleet = g->fleet,
+	                      .keyring = g->keyring,
+	                      .logins = g->logins,
+	                      .meters = g->meters,
+	                      .quota = g->quota,
+	                      .shares = g->shares,
+	                      .prices = g->site->config->prices,
+	                      .currency = g->site->config->currency,
+	                      .events = g->events,
+	                      .hooks = g->outgoing.hooks,
+	                      .secrets = g->secrets,
+	                      .builds = g->builds,
+	                      .problems = g->problems,
+	                      .store = g->store,
+	                      .is_metrics_open = g->site->config->is_metrics_open,
+	                      .proc = {g->statm_fd, g->proc_fd_dir},
+	                      .doctor = g->site->doctor,
+	                      .data_dir = g->site->config->data_dir,
+	                      .held = {.most = HELD_BYTES_MAX, .always = HELD_BYTES_OWN},
+	                      .started_us = clock_wall_us()};
+	g->mcp = mcp_new(&g->api);
+	return 0;
+}
+
+static int (*const steps[])(struct gateway *g, struct err *err) = {
+	open_loop,   open_store,  open_events,    open_outgoing, open_keyring,
+	open_logins, open_meters, open_quota,     open_secrets,  open_wall,
+	open_fleet,  open_builds, open_wall_link, open_problems, open_api,
+};
+
+int services_open(struct gateway *g, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(steps); i++)
+		r = steps[i](g, err);
+	if (r == 0)
+		services_tell_replaced(g, &g->fds->lost);
+	return r;
+}
+
+void services_tell_replaced(struct gateway *g, const struct child_loss *lost)
+{
+	static const struct {
+		enum child_part part;
+		const char *name;
+	} rows[] = {{CHILD_BROKER, "broker"},
+	            {CHILD_DIALER, "dialer"},
+	            {CHILD_WALL, "wall"},
+	            {CHILD_GATEWAY, "gateway"}};
+	struct json_writer *w;
+	struct event e;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		if (rows[i].part != lost->part)
+			continue;
+		w = event_begin(&e, g->events, EVENT_DAEMON_PART_REPLACED, NULL, NULL);
+		json_put_str(w, "part", rows[i].name);
+		json_put_str(w, "cause", lost->was_stuck ? "stuck" : "died");
+		event_end(&e);
+	}
+}
+
+void services_close(struct gateway *g)
+{
+	work_free(take_ptr(g->work));
+	compat_close(&g->api);
+	problems_free(g->problems);
+	builds_close(g->builds);
+	sources_done(&g->sources);
+	registries_done(&g->registries);
+	if (g->fleet)
+		fleet_free(g->fleet);
+	mcp_free(g->mcp);
+	wall_client_free(g->wall);
+	secrets_close(g->secrets);
+	master_keys_done(&g->master_keys);
+	meters_close(g->meters);
+	quota_close(g->quota);
+	shares_free(g->shares);
+	logins_free(g->logins);
+	if (g->keyring)
+		keyring_free(g->keyring);
+	outgoing_close(&g->outgoing);
+	if (g->events && g->is_stopping)
+		tell_start_or_stop(g, EVENT_DAEMON_STOPPED);
+	event_log_close(g->events);
+	if (g->store)
+		store_close(g->store);
+	tls_context_free(g->tls);
+	if (g->loop)
+		loop_free(g->loop);
+}
