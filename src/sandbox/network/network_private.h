@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * What the files of a sandbox's network share: network.c has its policy, door.c brings door and
+ * wall into line with that, trust.c makes programs inside trust the issuer, and wall_reports.c
+ * takes what the wall tells.
+ */
+#include "base/list.h"
+#include "sandbox/network/ca_trust.h"
+#include "sandbox/network/network.h"
+
+struct network_waiter {
+	network_fn fn;
+	void *arg;
+	struct list link;
+};
+
+struct network {
+	struct sandbox *sandbox;
+	struct policy *policy;
+	struct policy *lent;       /* in force instead, or NULL */
+	uint64_t version, applied; /* of what is wanted; 0 = none */
+	bool is_open;
+	uint64_t sending;       /* the version that the wall is being told */
+	uint64_t ask;           /* of the broker, under way */
+	uint64_t call;          /* of the wall, likewise */
+	char *certificate;      /* that programs inside have to trust, or NULL */
+	bool is_own;            /* of the sandbox's own issuer, not of the one of refusals */
+	struct ca_trust *trust; /* being installed */
+	bool is_trusted;        /* it was, in this life of the sandbox */
+	unsigned n_learnt;      /* under this version */
+	char denied[HOST_SIZE]; /* the last one; "": none */
+	struct list waiters;
+	struct loop_timer *again;
+	uint64_t last_call; /* of the wall: to close for good, and tell the last bytes */
+	void (*over)(struct sandbox *s);
+};
+
+struct network *network_of(struct sandbox *s);                /* makes it if there is none */
+const struct policy *network_wanted(const struct network *n); /* the lent one, else its own */
+must_check int network_write(const struct policy *policy, struct buf *out); /* with credentials */
+
+void door_step(struct network *n);
+bool door_is_busy(const struct network *n);
+void door_on_timer(struct loop *loop, void *arg);
+
+/* What the daemon builds in its own sandboxes becomes templates, which are to be the same whoever
+ * builds them: no issuer of one sandbox is in them. */
+bool trust_is_needed(const struct sandbox *s, const struct policy *p);
+void trust_forget(struct network *n);
+void trust_begin(struct network *n);
+/* The issuer may be another than under the last policy. certificate: "": there is none. */
+void trust_take(struct network *n, const char *certificate);
+void trust_drop(struct network *n); /* whom its source trusts, and begins then */
