@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The event log: what happened, in one order for the whole daemon, outside the reach of sandboxes.
- * Entries are only added at the end. Each has the hash of the one before (verify.h), so anybody who
- * knows a later hash can detect a change.
+ * The event log: what happened, outside the reach of sandboxes. Every project has a chain of
+ * entries of its own, and so have entries of no project (chains.h): numbers without gaps, each
+ * entry with the hash of the one before in its chain (verify.h), so anybody who knows a later hash
+ * can detect a change. All entries of the host have a place in one order, which only those see who
+ * see all.
  *
  *	event_begin() … event_end() --> waiting --> end of the turn: one transaction --> readers
  *
@@ -11,9 +13,9 @@
  * reader has seen. A power cut may lose a few more; the numbers then continue much higher, so that
  * no number is used twice.
  *
- * Growth is bounded: the oldest entries are removed by age, bytes and count, and the chain's row
- * keeps the hash of the last one removed. Entries that a sandbox can cause are limited by rate; an
- * entry (EVENT_SUPPRESSED) tells how many were left out.
+ * Growth is bounded: the oldest entries are removed by age, bytes and count (retention.h), and the
+ * chain's row keeps the hash of the last one removed. Entries that a sandbox can cause are limited
+ * by rate; an entry (EVENT_SUPPRESSED) tells how many were left out.
  */
 #include "base/json/json.h"
 #include "base/list.h"
@@ -73,6 +75,8 @@ must_check int event_types_parse(const char *text, const char *field, uint64_t *
 #define EVENT_DATA_MAX        2048 /* bytes of an entry's own facts */
 #define EVENT_TEXT_MAX        200  /* bytes of a text from outside */
 #define EVENT_REQUEST_ID_SIZE 65
+#define EVENT_CLIENT_SIZE     48 /* an address, or "unix:UID" */
+#define EVENT_AGENT_SIZE      65
 
 struct event_log;
 
@@ -98,8 +102,13 @@ void event_log_close(struct event_log *log); /* writes what waits; NULL is fine 
 must_check int event_log_save(struct event_log *log, int (*save)(void *arg, struct err *err),
                               void *arg, struct err *err);
 
-/* Sets the key and request that the current handler works for; NULL for none. Copied. */
-void event_log_set_origin(struct event_log *log, const char *key_id, const char *request_id);
+/* Whom the current handler works for; NULL for what is not known. */
+struct event_origin {
+	const char *key_id, *request_id;
+	const char *client; /* where it calls from */
+	const char *agent;  /* what it says it is; only printable ASCII of it is kept */
+};
+void event_log_set_origin(struct event_log *log, const struct event_origin *origin); /* copied */
 
 /* An entry being made. Ids are borrowed until event_end(); NULL means none. */
 struct event {
@@ -127,27 +136,45 @@ void event_watch_add(struct event_log *log, struct event_watch *w);
 void event_watch_remove(struct event_watch *w);
 
 struct event_filter {
-	const char *project_id, *sandbox_id; /* NULL = all */
-	uint64_t types;                      /* 0 = all */
+	const char *project_id; /* NULL = all of the host, "" = those of no project */
+	const char *sandbox_id; /* NULL = all */
+	uint64_t types;         /* 0 = all */
 };
-struct event_line { /* one entry for a reader */
-	uint64_t seq;
+struct event_line {      /* one entry for a reader */
+	uint64_t cursor; /* its number in its project; its place where all are read */
 	const char *type;
 	const char *json; /* the whole entry, as verify.h has it */
 	size_t len;
 };
 /*
  * Reads the entries after *after, a bounded number in one call, and calls fn for those that match.
- * *after moves along. Returns 1 if there may be more, 0 at the newest. If fn returns > 0 the call
- * ends.
+ * *after moves along: it is a number of the filter's project, or a place where all are read.
+ * Returns 1 if there may be more, 0 at the newest. If fn returns > 0 the call ends.
  */
 must_check int event_log_read(struct event_log *log, const struct event_filter *filter,
                               uint64_t *after, int (*fn)(const struct event_line *line, void *arg),
                               void *arg, struct err *err);
 
-struct event_status {
+struct event_chain_status {
+	const char *project_id;        /* "" = none */
 	uint64_t anchor_seq, head_seq; /* the last one removed, the newest written */
 	char anchor_hash[65], head_hash[65];
+	uint64_t count;
+};
+/* Of a project that has no entries, all is zero. */
+void event_log_chain(const struct event_log *log, const char *project_id,
+                     struct event_chain_status *ret);
+/* Of every project that has a chain, and of the entries of no project. */
+void event_log_each_chain(const struct event_log *log,
+                          void (*fn)(const struct event_chain_status *status, void *arg),
+                          void *arg);
+/* The one chain of before; false if there never was one. */
+bool event_log_former(const struct event_log *log, struct event_chain_status *ret);
+/* Entries up to this number (or place, for NULL) were removed; of all, not every one of them. */
+uint64_t event_log_removed(const struct event_log *log, const char *project_id);
+
+struct event_status {
+	uint64_t place; /* of the newest */
 	uint64_t count, bytes;
 	uint64_t suppressed; /* since the start: over a rate */
 	uint64_t lost;       /* since the start: could not be written */

@@ -15,8 +15,10 @@
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/units.h"
+#include "event/chains.h"
 #include "event/entry.h"
 #include "event/rate.h"
+#include "event/retention.h"
 #include "event/verify.h"
 
 #include <inttypes.h>
@@ -25,12 +27,10 @@
 #define WAITING_MAX   4096 /* entries; 2 MiB at most of them */
 #define WRITE_BATCH   256  /* entries a transaction */
 #define READ_BATCH    1024 /* entries looked at in a call: about a millisecond */
-#define REMOVE_BATCH  512  /* entries a turn */
 #define RETRY_US      SECOND_US
 #define RETAIN_US     (60 * SECOND_US)
-#define POWER_LOSS    (UINT64_C(1) << 20) /* more entries than SQLite's WAL can lose */
-#define REFUSED_ID    "key.refused"       /* the bucket of refused clients, who have no sandbox */
-#define REFUSED_COST  10                  /* strangers get a tenth of a sandbox's rate */
+#define REFUSED_ID    "key.refused" /* the bucket of refused clients, who have no sandbox */
+#define REFUSED_COST  10            /* strangers get a tenth of a sandbox's rate */
 #define LOST_NAME     "disk"
 #define SUPPRESS_NAME "rate"
 
@@ -40,22 +40,33 @@ struct waiting {
 	uint64_t at_us;
 	char project_id[ID_SIZE], sandbox_id[ID_SIZE], exec_id[ID_SIZE], key_id[ID_SIZE];
 	char request_id[EVENT_REQUEST_ID_SIZE];
+	char client[EVENT_CLIENT_SIZE], agent[EVENT_AGENT_SIZE];
 	char data[]; /* JSON */
+};
+
+/* One batch of entries on their way to the disk. */
+struct batch {
+	struct event_row rows[WRITE_BATCH];
+	size_t n;
+	struct chain *moved[WRITE_BATCH];
+	const struct event_chain_row *chains[WRITE_BATCH]; /* what is to be written of those */
+	size_t n_moved;
 };
 
 struct event_log {
 	struct loop *loop;
 	struct store_events *rows;
 	struct event_limits limits;
-	struct event_chain_row chain;
-	uint64_t skipped_to; /* the next number is behind this one */
+	struct chains chains;
 	struct list waiting, watches;
 	size_t n_waiting;
 	bool is_write_due;
 	struct loop_timer *retry, *sweep, *retain;
 	struct rate rate;
 	char key_id[ID_SIZE], request_id[EVENT_REQUEST_ID_SIZE]; /* the origin */
+	char client[EVENT_CLIENT_SIZE], agent[EVENT_AGENT_SIZE];
 	uint64_t suppressed, lost, lost_untold;
+	struct batch batch; /* in the making; large, so it is not on the stack */
 };
 
 static void write_due(struct loop *loop, void *arg);
@@ -71,7 +82,11 @@ static bool is_minor(enum event_type type)
 
 static void copy(char *ret, size_t size, const char *text)
 {
-	(void)snprintf(ret, size, "%s", text ? text : "");
+	size_t len = text ? strnlen(text, size - 1) : 0;
+
+	if (len > 0)
+		memcpy(ret, text, len);
+	ret[len] = '\0';
 }
 
 struct json_writer *event_begin(struct event *e, struct event_log *log, enum event_type type,
@@ -125,6 +140,8 @@ static void enqueue(struct event_log *log, const struct event *e, const char *da
 	copy(w->exec_id, sizeof(w->exec_id), e->exec_id);
 	copy(w->key_id, sizeof(w->key_id), log->key_id);
 	copy(w->request_id, sizeof(w->request_id), log->request_id);
+	copy(w->client, sizeof(w->client), log->client);
+	copy(w->agent, sizeof(w->agent), log->agent);
 	memcpy(w->data, data, size);
 	list_append(&log->waiting, &w->link);
 	log->n_waiting++;
@@ -190,44 +207,66 @@ void event_end(struct event *e)
 	buf_done(&e->data);
 }
 
-void event_log_set_origin(struct event_log *log, const char *key_id, const char *request_id)
+void event_log_set_origin(struct event_log *log, const struct event_origin *origin)
 {
 	if (!log)
 		return;
-	copy(log->key_id, sizeof(log->key_id), key_id);
-	copy(log->request_id, sizeof(log->request_id), request_id);
+	copy(log->key_id, sizeof(log->key_id), origin->key_id);
+	copy(log->request_id, sizeof(log->request_id), origin->request_id);
+	copy(log->client, sizeof(log->client), origin->client);
+	copy(log->agent, sizeof(log->agent), origin->agent);
+	for (char *p = log->agent; *p; p++)
+		if (*p < ' ' || *p > '~')
+			*p = '?';
 }
 
-/* Makes rows of one batch of waiting entries, which continue *chain. */
-static size_t seal_batch(struct event_log *log, struct event_row rows[WRITE_BATCH],
-                         struct event_chain_row *chain)
+static void seal_row(struct chains *chains, struct chain *chain, const struct waiting *w,
+                     struct event_row *row)
 {
-	size_t n = 0;
+	struct event_chain_row *next = &chain->next;
 
-	chain->head_seq = MAX(chain->head_seq, log->skipped_to);
+	*row = (struct event_row){
+		.place = ++chains->next_place,
+		.seq = ++next->head_seq,
+		.at_us = w->at_us,
+		.type = event_type_name(w->type),
+		.project_id = w->project_id,
+		.sandbox_id = w->sandbox_id,
+		.exec_id = w->exec_id,
+		.key_id = w->key_id,
+		.request_id = w->request_id,
+		.client = w->client,
+		.agent = w->agent,
+		.data = w->data,
+	};
+	memcpy(row->prev, next->head_hash, sizeof(row->prev));
+	if (next->count++ == 0)
+		chain->first_us = row->at_us;
+	next->bytes += entry_seal(row);
+	next->head_place = row->place;
+	memcpy(next->head_hash, row->hash, sizeof(row->hash));
+}
+
+/* Makes rows of the first waiting entries, which continue their chains. */
+static int seal_batch(struct event_log *log, struct batch *b, struct err *err)
+{
 	list_for_each (&log->waiting, struct waiting, w, link) {
-		struct event_row *row = &rows[n];
+		struct chain *chain;
+		bool is_new;
+		int r;
 
-		if (n == WRITE_BATCH)
+		if (b->n == WRITE_BATCH)
 			break;
-		*row = (struct event_row){
-			.seq = ++chain->head_seq,
-			.at_us = w->at_us,
-			.type = event_type_name(w->type),
-			.project_id = w->project_id,
-			.sandbox_id = w->sandbox_id,
-			.exec_id = w->exec_id,
-			.key_id = w->key_id,
-			.request_id = w->request_id,
-			.data = w->data,
-		};
-		memcpy(row->prev, chain->head_hash, sizeof(row->prev));
-		chain->bytes += entry_seal(row);
-		chain->count++;
-		memcpy(chain->head_hash, row->hash, sizeof(row->hash));
-		n++;
+		r = chain_move(&log->chains, w->project_id, &chain, &is_new, err);
+		if (r < 0)
+			return r;
+		if (is_new) {
+			b->chains[b->n_moved] = &chain->next;
+			b->moved[b->n_moved++] = chain;
+		}
+		seal_row(&log->chains, chain, w, &b->rows[b->n++]);
 	}
-	return n;
+	return 0;
 }
 
 static void drop_waiting(struct event_log *log, size_t n)
@@ -243,72 +282,36 @@ static void drop_waiting(struct event_log *log, size_t n)
 
 static int write_batch(struct event_log *log, int (*also)(void *arg, struct err *err), void *arg)
 {
-	struct event_row rows[WRITE_BATCH] = {0};
-	struct event_chain_row chain = log->chain;
-	size_t n = seal_batch(log, rows, &chain);
+	struct batch *b = &log->batch;
 	struct err err;
-	int r = store_events_add(log->rows, rows, n, &chain, also, arg, &err);
+	int r;
 
+	b->n = b->n_moved = 0;
+	r = seal_batch(log, b, &err);
+	if (r == 0)
+		r = store_events_add(log->rows, b->rows, b->n, b->chains, b->n_moved, also, arg,
+		                     &err);
+	chains_settle(&log->chains, b->moved, b->n_moved, r == 0);
 	if (r < 0) {
 		log_error("events.not_saved", "waiting=%zu error='%s'", log->n_waiting,
 		          err.message);
 		return r;
 	}
-	log->chain = chain;
-	drop_waiting(log, n);
+	drop_waiting(log, b->n);
 	return 0;
 }
 
-static bool is_too_much(const struct event_log *log, const struct event_chain_row *chain)
-{
-	return chain->count > log->limits.count || chain->bytes > log->limits.bytes;
-}
-
-struct removal {
-	struct event_log *log;
-	struct event_chain_row chain;
-	uint64_t before_us; /* older ones go */
-	size_t n;
-};
-
-static int remove_one(const struct event_row *row, void *arg)
-{
-	struct removal *rm = arg;
-	auto_call(buf_done) struct buf line =
-		BUF_INIT(SIZE_MAX / 2); /* of a row that was altered */
-
-	if (row->at_us >= rm->before_us && !is_too_much(rm->log, &rm->chain))
-		return 1;
-	if (entry_put(&line, row, /* with_hash= */ true) < 0)
-		return -ENOMEM;
-	rm->chain.bytes -= MIN((uint64_t)line.len, rm->chain.bytes);
-	rm->chain.count -= rm->chain.count > 0;
-	rm->chain.anchor_seq = row->seq;
-	memcpy(rm->chain.anchor_hash, row->hash, sizeof(row->hash));
-	rm->n++;
-	return 0;
-}
-
-/* Removes the oldest entries, a batch at a time; the timer comes back for the rest. */
+/* Removes old entries, a batch at a time; the timer comes back for the rest. */
 static void retain(struct loop *loop, void *arg)
 {
 	struct event_log *log = arg;
-	uint64_t now_us = clock_wall_us();
-	struct removal rm = {.log = log, .chain = log->chain};
 	struct err err;
-	int r;
+	int r = retention_step(&log->chains, &log->limits, clock_wall_us(), &err);
 
 	(void)loop;
-	rm.before_us = now_us > log->limits.age_us ? now_us - log->limits.age_us : 0;
-	r = store_events_each(log->rows, log->chain.anchor_seq, REMOVE_BATCH, remove_one, &rm,
-	                      &err);
-	if (r == 0 && rm.n > 0)
-		r = store_events_remove(log->rows, &rm.chain, &err);
-	if (r == 0)
-		log->chain = rm.chain;
-	else
+	if (r < 0)
 		log_error("events.not_pruned", "error='%s'", err.message);
-	loop_timer_set_in(log->retain, r == 0 && rm.n == REMOVE_BATCH ? 0 : RETAIN_US);
+	loop_timer_set_in(log->retain, r > 0 ? 0 : RETAIN_US);
 }
 
 static void tell_watches(struct event_log *log)
@@ -336,7 +339,7 @@ static void write_due(struct loop *loop, void *arg)
 		tell_suppressed(log, NULL, NULL, LOST_NAME, log->lost_untold);
 		log->lost_untold = 0;
 	}
-	if (is_too_much(log, &log->chain))
+	if (retention_is_due(&log->chains, &log->limits))
 		loop_timer_set_in(log->retain, 0);
 	tell_watches(log);
 }
@@ -355,24 +358,6 @@ int event_log_save(struct event_log *log, int (*save)(void *arg, struct err *err
 	return r == 0 ? 0 : save(arg, err);
 }
 
-static int load(struct event_log *log, const struct event_config *config, struct err *err)
-{
-	struct event_chain_row *chain = &log->chain;
-	uint64_t last_seq = 0;
-	int r = store_events_load(log->rows, chain, &last_seq, err);
-
-	if (r < 0)
-		return r;
-	if (last_seq != chain->head_seq && (last_seq != 0 || chain->count != 0))
-		log_error("events.broken", "last=%" PRIu64 " head=%" PRIu64, last_seq,
-		          chain->head_seq);
-	log->skipped_to = MAX(last_seq, chain->head_seq);
-	if (chain->head_seq > 0 && strcmp(chain->boot_id, config->boot_id) != 0)
-		log->skipped_to += POWER_LOSS;
-	copy(chain->boot_id, sizeof(chain->boot_id), config->boot_id);
-	return 0;
-}
-
 int event_log_open(const struct event_config *config, struct event_log **ret, struct err *err)
 {
 	struct event_log *log = xnew0(struct event_log);
@@ -388,7 +373,7 @@ int event_log_open(const struct event_config *config, struct event_log **ret, st
 	log->retain = loop_timer_new(log->loop, retain, log);
 	r = store_events_open(config->store, &log->rows, err);
 	if (r == 0)
-		r = load(log, config, err);
+		r = chains_load(&log->chains, log->rows, config->boot_id, err);
 	if (r < 0) {
 		event_log_close(log);
 		return r;
@@ -412,6 +397,7 @@ void event_log_close(struct event_log *log)
 		;
 	drop_waiting(log, log->n_waiting);
 	rate_done(&log->rate);
+	chains_done(&log->chains);
 	loop_timer_free(log->retry);
 	loop_timer_free(log->sweep);
 	loop_timer_free(log->retain);
@@ -434,7 +420,7 @@ struct reading {
 	const struct event_filter *filter;
 	int (*fn)(const struct event_line *line, void *arg);
 	void *arg;
-	uint64_t after;
+	uint64_t after, former_place;
 	size_t n;        /* entries looked at */
 	bool is_stopped; /* by fn */
 	struct buf line;
@@ -450,21 +436,29 @@ static bool has_type(uint64_t types, const char *type)
 
 static bool is_wanted(const struct event_filter *f, const struct event_row *row)
 {
-	return (!f->project_id || strcmp(f->project_id, row->project_id) == 0) &&
-	       (!f->sandbox_id || strcmp(f->sandbox_id, row->sandbox_id) == 0) &&
+	return (!f->sandbox_id || strcmp(f->sandbox_id, row->sandbox_id) == 0) &&
 	       has_type(f->types, row->type);
+}
+
+static int put_line(struct reading *rd, const struct event_row *row)
+{
+	int r;
+
+	buf_truncate(&rd->line, 0);
+	r = entry_put(&rd->line, row, row->place > rd->former_place ? ENTRY_PLAIN : ENTRY_FORMER);
+	return r == 0 && !rd->filter->project_id ? entry_put_place(&rd->line, row->place) : r;
 }
 
 static int read_one(const struct event_row *row, void *arg)
 {
 	struct reading *rd = arg;
-	struct event_line line = {.seq = row->seq, .type = row->type};
+	struct event_line line = {.cursor = rd->filter->project_id ? row->seq : row->place,
+	                          .type = row->type};
 	int r = 0;
 
 	rd->n++;
 	if (is_wanted(rd->filter, row)) {
-		buf_truncate(&rd->line, 0);
-		r = entry_put(&rd->line, row, /* with_hash= */ true);
+		r = put_line(rd, row);
 		if (r < 0)
 			return r;
 		line.json = rd->line.data;
@@ -472,7 +466,7 @@ static int read_one(const struct event_row *row, void *arg)
 		r = rd->fn(&line, rd->arg);
 	}
 	if (r >= 0)
-		rd->after = row->seq;
+		rd->after = line.cursor;
 	rd->is_stopped = r > 0;
 	return r;
 }
@@ -480,28 +474,81 @@ static int read_one(const struct event_row *row, void *arg)
 int event_log_read(struct event_log *log, const struct event_filter *filter, uint64_t *after,
                    int (*fn)(const struct event_line *line, void *arg), void *arg, struct err *err)
 {
-	struct reading rd = {.filter = filter, .fn = fn, .arg = arg, .after = *after};
+	struct reading rd = {.filter = filter,
+	                     .fn = fn,
+	                     .arg = arg,
+	                     .after = *after,
+	                     .former_place = log->chains.former.head_seq};
 	int r;
 
 	buf_init(&rd.line, SIZE_MAX / 2); /* entries are short, unless somebody has altered one */
-	r = store_events_each(log->rows, *after, READ_BATCH, read_one, &rd, err);
+	r = store_events_each(log->rows, filter->project_id, *after, READ_BATCH, read_one, &rd,
+	                      err);
 	buf_done(&rd.line);
 	*after = rd.after;
 	return r < 0 ? r : rd.is_stopped || rd.n == READ_BATCH;
 }
 
+static void tell_chain(const struct event_chain_row *row, struct event_chain_status *ret)
+{
+	*ret = (struct event_chain_status){
+		.project_id = row->project_id,
+		.anchor_seq = row->anchor_seq,
+		.head_seq = row->head_seq,
+		.count = row->count,
+	};
+	chain_hex(row->anchor_hash, ret->anchor_hash);
+	chain_hex(row->head_hash, ret->head_hash);
+}
+
+void event_log_chain(const struct event_log *log, const char *project_id,
+                     struct event_chain_status *ret)
+{
+	static const struct event_chain_row none;
+	const struct chain *c = chains_find(&log->chains, project_id);
+
+	tell_chain(c ? &c->row : &none, ret);
+	ret->project_id = project_id;
+}
+
+void event_log_each_chain(const struct event_log *log,
+                          void (*fn)(const struct event_chain_status *status, void *arg), void *arg)
+{
+	struct event_chain_status status;
+
+	for (const struct chain *c = log->chains.all; c; c = c->hh.next) {
+		tell_chain(&c->row, &status);
+		fn(&status, arg);
+	}
+}
+
+bool event_log_former(const struct event_log *log, struct event_chain_status *ret)
+{
+	tell_chain(&log->chains.former, ret);
+	return ret->head_seq > 0;
+}
+
+uint64_t event_log_removed(const struct event_log *log, const char *project_id)
+{
+	const struct event_chain_row *former = &log->chains.former;
+	const struct chain *c = project_id ? chains_find(&log->chains, project_id) : NULL;
+
+	if (!project_id)
+		return log->chains.removed_place;
+	if (!c)
+		return 0;
+	/* A chain that goes on behind the former one begins with that one's end as its anchor. */
+	return c->row.anchor_place == 0 && c->row.anchor_seq > 0 ? former->anchor_seq
+	                                                         : c->row.anchor_seq;
+}
+
 void event_log_status(const struct event_log *log, struct event_status *ret)
 {
-	const struct event_chain_row *chain = &log->chain;
-
 	*ret = (struct event_status){
-		.anchor_seq = chain->anchor_seq,
-		.head_seq = chain->head_seq,
-		.count = chain->count,
-		.bytes = chain->bytes,
+		.place = log->chains.place,
+		.count = log->chains.count,
+		.bytes = log->chains.bytes,
 		.suppressed = log->suppressed,
 		.lost = log->lost,
 	};
-	chain_hex(chain->anchor_hash, ret->anchor_hash);
-	chain_hex(chain->head_hash, ret->head_hash);
 }

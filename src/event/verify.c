@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "event/verify.h"
 
+#include "base/auto.h"
+
 #include <inttypes.h>
 #include <openssl/sha.h>
 #include <stdio.h>
 #include <string.h>
+#include <uthash.h>
 
-#define HEX_LEN  (CHAIN_HEX_SIZE - 1)
-#define SEQ_HEAD "{\"seq\":"
-#define PREV_KEY ",\"prev\":\""
-#define HASH_KEY ",\"hash\":\""
-#define LINE_END "\"}"
+#define HEX_LEN     (CHAIN_HEX_SIZE - 1)
+#define SEQ_HEAD    "{\"seq\":"
+#define PREV_KEY    ",\"prev\":\""
+#define HASH_KEY    ",\"hash\":\""
+#define PROJECT_KEY ",\"project_id\":"
+#define PLACE_KEY   ",\"place\":"
+#define FROM_KEY    ",\"from\":"
+#define DATA_KEY    ",\"data\":"
 
 void chain_hex(const unsigned char hash[32], char ret[CHAIN_HEX_SIZE])
 {
@@ -46,20 +52,74 @@ static int take_hash(const char *line, size_t *len, const char *key, const char 
 	return 0;
 }
 
+/* Digits from *at on, which moves behind them. */
+static int read_number(const char *line, size_t len, size_t *at, uint64_t *ret)
+{
+	uint64_t n = 0;
+
+	for (; *at < len && line[*at] >= '0' && line[*at] <= '9'; (*at)++) {
+		if (n > (uint64_t)INT64_MAX / 10)
+			return -EINVAL;
+		n = n * 10 + (uint64_t)(line[*at] - '0');
+	}
+	*ret = n;
+	return n > 0 ? 0 : -EINVAL;
+}
+
 static int read_seq(const char *line, size_t len, uint64_t *ret)
 {
 	size_t at = strlen(SEQ_HEAD);
-	uint64_t seq = 0;
 
-	if (len <= at || memcmp(line, SEQ_HEAD, at) != 0)
+	if (len <= at || memcmp(line, SEQ_HEAD, at) != 0 || read_number(line, len, &at, ret) < 0)
 		return -EINVAL;
-	for (; at < len && line[at] >= '0' && line[at] <= '9'; at++) {
-		if (seq > (uint64_t)INT64_MAX / 10)
-			return -EINVAL;
-		seq = seq * 10 + (uint64_t)(line[at] - '0');
+	return at < len && line[at] == ',' ? 0 : -EINVAL;
+}
+
+/* Removes the place from behind the hash, if it is there; *len then ends with the hash's quote. */
+static int take_place(const char *line, size_t *len, uint64_t *ret)
+{
+	size_t end = *len, at;
+
+	if (end < 2 || line[end - 1] != '}')
+		return -EINVAL;
+	if (line[end - 2] == '"') {
+		*len = end - 1;
+		return 0;
 	}
-	*ret = seq;
-	return at < len && line[at] == ',' && seq > 0 ? 0 : -EINVAL;
+	for (at = end - 1; at > 0 && line[at - 1] >= '0' && line[at - 1] <= '9'; at--)
+		;
+	if (at < strlen(PLACE_KEY) ||
+	    memcmp(line + at - strlen(PLACE_KEY), PLACE_KEY, strlen(PLACE_KEY)) != 0)
+		return -EINVAL;
+	*len = at - strlen(PLACE_KEY);
+	return read_number(line, end, &at, ret);
+}
+
+/* Fields before the facts have no text in which a key could be hidden but ids, words and the agent,
+ * which is behind all that is looked for here. */
+static const char *find_key(const char *line, size_t len, const char *key)
+{
+	const char *end = memmem(line, len, DATA_KEY, strlen(DATA_KEY));
+	const char *at = end ? memmem(line, (size_t)(end - line), key, strlen(key)) : NULL;
+
+	return at ? at + strlen(key) : NULL;
+}
+
+static int read_chain(const char *line, size_t len, struct chain_link *ret)
+{
+	const char *at = find_key(line, len, PROJECT_KEY), *end;
+
+	if (!at)
+		return -EINVAL;
+	ret->is_former = !find_key(line, len, FROM_KEY);
+	if (*at != '"')
+		return strncmp(at, "null,", 5) == 0 ? 0 : -EINVAL;
+	end = memchr(at + 1, '"', (size_t)(line + len - at - 1));
+	if (!end || (size_t)(end - at) > sizeof(ret->project_id))
+		return -EINVAL;
+	(void)snprintf(ret->project_id, sizeof(ret->project_id), "%.*s", (int)(end - at - 1),
+	               at + 1);
+	return 0;
 }
 
 int chain_check_line(const char *line, size_t len, struct chain_link *ret, struct err *err)
@@ -69,8 +129,9 @@ int chain_check_line(const char *line, size_t len, struct chain_link *ret, struc
 	char is[CHAIN_HEX_SIZE];
 	size_t covered;
 
-	if (read_seq(line, len, &link.seq) < 0 ||
-	    take_hash(line, &len, HASH_KEY, LINE_END, link.hash) < 0)
+	if (read_seq(line, len, &link.seq) < 0 || take_place(line, &len, &link.place) < 0 ||
+	    take_hash(line, &len, HASH_KEY, "\"", link.hash) < 0 ||
+	    read_chain(line, len, &link) < 0)
 		return err_set(err, ERR_INVALID_FIELD, 0, "this is not an entry of an event log");
 	covered = len;
 	if (take_hash(line, &len, PREV_KEY, "\"", link.prev) < 0)
@@ -94,5 +155,98 @@ int chain_check_next(const struct chain_link *prev, const struct chain_link *nex
 		               "entry %" PRIu64 " does not follow entry %" PRIu64
 		               ": something between them is missing, or one was altered",
 		               next->seq, prev->seq);
+	return 0;
+}
+
+struct chain_entry {
+	char key[ID_SIZE +
+	         1]; /* the project; FORMER for the former chain, which no project is called */
+	struct chain_seen seen;
+	UT_hash_handle hh;
+};
+struct chain_export {
+	struct chain_entry *all;
+};
+
+#define FORMER "+former"
+
+struct chain_export *chain_export_new(void)
+{
+	return xnew0(struct chain_export);
+}
+
+void chain_export_free(struct chain_export *export)
+{
+	struct chain_entry *e, *next;
+
+	if (!export)
+		return;
+	HASH_ITER (hh, export->all, e, next) {
+		HASH_DEL(export->all, e);
+		free(e);
+	}
+	free(export);
+}
+
+static struct chain_entry *find(const struct chain_export *export, const char *key)
+{
+	struct chain_entry *e;
+
+	HASH_FIND_STR(export->all, key, e);
+	return e;
+}
+
+const struct chain_seen *chain_export_find(const struct chain_export *export,
+                                           const char *project_id)
+{
+	const struct chain_entry *e = find(export, project_id);
+
+	return e ? &e->seen : NULL;
+}
+
+const struct chain_seen *chain_export_former(const struct chain_export *export)
+{
+	return chain_export_find(export, FORMER);
+}
+
+size_t chain_export_count(const struct chain_export *export)
+{
+	return HASH_COUNT(export->all);
+}
+
+static int check_in_chain(const struct chain_entry *e, const struct chain_link *link,
+                          bool is_partial, struct err *err)
+{
+	if (is_partial)
+		return 0;
+	if (!e)
+		return link->seq == 1 && strspn(link->prev, "0") != HEX_LEN
+		               ? err_set(err, ERR_CONFLICT, 0, "entry 1 follows another one")
+		               : 0;
+	/* What one project sees of the former chain has gaps. */
+	if (link->is_former && link->place == 0)
+		return 0;
+	return chain_check_next(&e->seen.last, link, err);
+}
+
+int chain_export_add(struct chain_export *export, const struct chain_link *link, bool is_partial,
+                     struct err *err)
+{
+	const char *key = link->is_former ? FORMER : link->project_id;
+	struct chain_entry *e = find(export, key);
+	int r = check_in_chain(e, link, is_partial, err);
+
+	if (r < 0)
+		return link->project_id[0] && link->place > 0
+		               ? err_prefix(err, "project %s", link->project_id)
+		               : r;
+	if (!e) {
+		e = xnew0(struct chain_entry);
+		(void)snprintf(e->key, sizeof(e->key), "%s", key);
+		e->seen.first = *link;
+		HASH_ADD_STR(export->all, key, e);
+	}
+	e->seen.last = *link;
+	e->seen.n++;
 	return 0;
 }

@@ -1,20 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Checks the chain from its exported lines alone, so anybody can do it without the daemon. An entry
+ * Checks chains from their exported lines alone, so anybody can do it without the daemon. An entry
  * is one line of JSON that ends in
  *
  *	,"prev":"<64 hex digits>","hash":"<64 hex digits>"}
  *
  * hash is the SHA-256 of the line up to the comma before "hash"; prev, which it covers, is the hash
- * of the entry before. So a changed, removed or inserted entry breaks the chain at its place.
+ * of the entry before in the same chain. So a changed, removed or inserted entry breaks its chain
+ *at its place. Every project has a chain, and so have entries of no project. An export of the whole
+ * host has all of them in one order, and each entry's place in it behind the hash.
+ *
+ * Entries without "from" are from before that: all of them, of whatever project, are one former
+ * chain, and a chain that goes on behind it has the former chain's last hash as its first prev.
  */
 #include "base/err.h"
+#include "base/id.h"
+
+#include <stdbool.h>
 
 #define CHAIN_HEX_SIZE 65
 
 struct chain_link {
 	uint64_t seq;
+	uint64_t place;           /* 0 = not told */
+	char project_id[ID_SIZE]; /* "" = none */
+	bool is_former;
 	char prev[CHAIN_HEX_SIZE], hash[CHAIN_HEX_SIZE];
 };
 
@@ -23,6 +34,23 @@ void chain_hash(const void *data, size_t len, unsigned char ret[32]);
 /* One line without its newline. An error says what is wrong with it. */
 must_check int chain_check_line(const char *line, size_t len, struct chain_link *ret,
                                 struct err *err);
-/* Whether next may follow directly after prev. */
+/* Whether next may follow directly after prev, of the same chain. */
 must_check int chain_check_next(const struct chain_link *prev, const struct chain_link *next,
                                 struct err *err);
+
+/* What was seen of each chain of an export. */
+struct chain_seen {
+	struct chain_link first, last;
+	uint64_t n;
+};
+struct chain_export;
+struct chain_export *chain_export_new(void);
+void chain_export_free(struct chain_export *export); /* NULL is fine */
+/* The next line of the export. is_partial: lines are missing on purpose. */
+must_check int chain_export_add(struct chain_export *export, const struct chain_link *link,
+                                bool is_partial, struct err *err);
+/* Of a project, "" for entries of no project; of the former chain. NULL if there was none. */
+const struct chain_seen *chain_export_find(const struct chain_export *export,
+                                           const char *project_id);
+const struct chain_seen *chain_export_former(const struct chain_export *export);
+size_t chain_export_count(const struct chain_export *export); /* chains, the former included */

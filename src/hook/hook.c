@@ -209,7 +209,7 @@ static int take_line(const struct event_line *line, void *arg)
 	buf_truncate(&h->entry, 0);
 	if (buf_append(&h->entry, line->json, line->len) < 0)
 		return 0; /* we write no entry this long: somebody has altered it */
-	h->seq = line->seq;
+	h->seq = line->cursor;
 	return 1;
 }
 
@@ -373,7 +373,7 @@ int hooks_add(struct hooks *hooks, const char *project_id, const char *url, cons
               char secret[64], const struct hook **ret, struct err *err)
 {
 	struct hook_row row = {.project_id = project_id, .url = url, .types = types ? types : ""};
-	struct event_status status;
+	struct event_chain_status chain;
 	char id[ID_SIZE];
 	uint64_t set;
 	struct hook *h;
@@ -387,11 +387,11 @@ int hooks_add(struct hooks *hooks, const char *project_id, const char *url, cons
 		return r;
 	id_make(id, "wh");
 	hook_secret_make(secret);
-	event_log_status(hooks->config.events, &status);
+	event_log_chain(hooks->config.events, project_id, &chain);
 	row.id = id;
 	row.secret = secret;
 	row.created_us = clock_wall_us();
-	row.cursor = status.head_seq;
+	row.cursor = chain.head_seq;
 	r = store_hooks_add(hooks->rows, &row, err);
 	if (r == 0 && hook_make(hooks, &row, &h) < 0)
 		r = err_field(err, "url", "cannot be used");

@@ -520,7 +520,7 @@ static uid_t peer_uid(int fd)
 }
 
 /* IPv6 clients own whole networks, so the upper half of the address identifies one. */
-static uint64_t peer_network(int fd)
+static void look_at_peer(struct conn *c, int fd)
 {
 	union {
 		struct sockaddr any;
@@ -528,15 +528,22 @@ static uint64_t peer_network(int fd)
 		struct sockaddr_in6 v6;
 	} peer = {0};
 	socklen_t len = sizeof(peer);
-	uint64_t network = 0;
 
 	if (getpeername(fd, &peer.any, &len) < 0)
-		return 0;
-	if (peer.any.sa_family == AF_INET)
-		network = ntohl(peer.v4.sin_addr.s_addr);
-	else if (peer.any.sa_family == AF_INET6)
-		memcpy(&network, &peer.v6.sin6_addr, sizeof(network));
-	return network;
+		return;
+	if (peer.any.sa_family == AF_INET) {
+		c->peer_network = ntohl(peer.v4.sin_addr.s_addr);
+		(void)inet_ntop(AF_INET, &peer.v4.sin_addr, c->peer, sizeof(c->peer));
+	} else if (peer.any.sa_family == AF_INET6) {
+		memcpy(&c->peer_network, &peer.v6.sin6_addr, sizeof(c->peer_network));
+		(void)inet_ntop(AF_INET6, &peer.v6.sin6_addr, c->peer, sizeof(c->peer));
+	}
+}
+
+static void look_at_user(struct conn *c, int fd)
+{
+	c->peer_uid = peer_uid(fd);
+	(void)snprintf(c->peer, sizeof(c->peer), "unix:%u", c->peer_uid);
 }
 
 int conn_new(struct http_server *server, struct loop *loop, int fd, bool is_unix,
@@ -546,8 +553,11 @@ int conn_new(struct http_server *server, struct loop *loop, int fd, bool is_unix
 	int r = 0;
 
 	*c = (struct conn){.server = server, .loop = loop, .is_unix = is_unix};
-	c->peer_uid = is_unix ? peer_uid(fd) : (uid_t)-1;
-	c->peer_network = is_unix ? 0 : peer_network(fd);
+	c->peer_uid = (uid_t)-1;
+	if (is_unix)
+		look_at_user(c, fd);
+	else
+		look_at_peer(c, fd);
 	c->since_us = loop_now_us(loop);
 	transport_init(&c->transport, fd);
 	buf_init(&c->in, IN_MAX);

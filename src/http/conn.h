@@ -102,7 +102,8 @@ struct conn {
 	struct http_req *req; /* from the first byte of a head until its reply has gone out */
 	bool is_unix;
 	uid_t peer_uid;
-	uint64_t peer_network;  /* 0 on a unix socket */
+	uint64_t peer_network; /* 0 on a unix socket */
+	char peer[HTTP_PEER_SIZE];
 	bool must_close;        /* after this reply */
 	bool is_aborted;        /* to be cut at the next pump */
 	bool is_kicked;         /* a pump is deferred */

@@ -216,6 +216,11 @@ uint64_t http_peer_network(const struct http_req *req)
 	return req->conn->peer_network;
 }
 
+const char *http_peer(const struct http_req *req)
+{
+	return req->conn->peer;
+}
+
 int64_t http_content_length(const struct http_req *req)
 {
 	return req->head.framing == HTTP_CHUNKED ? -1 : (int64_t)req->head.length;

@@ -170,6 +170,9 @@ bool http_peer_is_unix(const struct http_req *req);
 uid_t http_peer_uid(const struct http_req *req); /* of a unix socket's client, by the kernel */
 /* Tells clients on TCP apart: an IPv4 address, or the upper half of an IPv6 one. */
 uint64_t http_peer_network(const struct http_req *req);
+/* Where the client calls from, as text: an address, or "unix:UID". */
+#define HTTP_PEER_SIZE 48
+const char *http_peer(const struct http_req *req);
 int64_t http_content_length(const struct http_req *req); /* -1 = chunked */
 void http_set_user(struct http_req *req, void *user); /* authorize()'s finding, for the handler */
 void *http_user(const struct http_req *req);

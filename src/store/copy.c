@@ -14,13 +14,13 @@
 
 #define PAGES_A_STEP 256 /* 1 MiB: a millisecond */
 
-/* Forgets the boot id of running sandboxes, of their meters and of the event chain. */
+/* Forgets the boot id of running sandboxes, of their meters and of the event chains. */
 static const char forget_boot[] =
 	"PRAGMA locking_mode = EXCLUSIVE;"
 	"BEGIN;"
 	"UPDATE sandboxes SET json = json_set(json, '$.boot_id', '') WHERE ended_us = 0;"
 	"UPDATE meters SET boot_id = '';"
-	"UPDATE event_chain SET boot_id = '';"
+	"UPDATE event_chains SET boot_id = '' WHERE boot_id IS NOT NULL;"
 	"COMMIT";
 
 struct store_copy {

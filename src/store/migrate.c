@@ -25,6 +25,7 @@ static const char *const steps[] = {
 	store_schema_key_expiry,
 	store_schema_secrets,
 	store_schema_key_use,
+	store_schema_event_chains,
 };
 /* clang-format on */
 

@@ -206,10 +206,10 @@ class Box:
 
 
 class Log:
-    """The event log, read as it grows: one unbroken chain, in which each life begins and ends once."""
+    """The event log, read as it grows: an unbroken chain for each project, in which each life begins and ends once."""
 
     def __init__(self):
-        self.seq, self.hash = 0, "0" * 64
+        self.place, self.chains = 0, {}  # {project: (number, hash) of its last}
         self.told = Counter()  # (type, sandbox or exec)
         self.owners = {}  # {exec or context: its sandbox}
         self.sent = []  # the numbers of what a webhook gets
@@ -224,7 +224,7 @@ class Log:
 
     def read(self, daemon):
         while True:
-            status, data = call(daemon, "GET", f"/v1/events?all=1&after={self.seq}")
+            status, data = call(daemon, "GET", f"/v1/events?all=1&after={self.place}")
             expect(status == 200, "the event log:", status, data)
             lines = data.decode().splitlines()
             for line in lines:
@@ -236,8 +236,9 @@ class Log:
         entry = json.loads(line)
         covered = line[: line.rindex(',"hash":')]
         expect(hashlib.sha256(covered.encode()).hexdigest() == entry["hash"], "an entry was changed:", line)
-        expect(entry["prev"] == self.hash and entry["seq"] == self.seq + 1, "the chain is broken at", line)
-        self.seq, self.hash = entry["seq"], entry["hash"]
+        seq, last = self.chains.get(entry["project_id"], (0, "0" * 64))
+        expect(entry["prev"] == last and entry["seq"] == seq + 1 and entry["place"] == self.place + 1, "the chain is broken at", line)
+        self.place, self.chains[entry["project_id"]] = entry["place"], (entry["seq"], entry["hash"])
         kind = entry["type"].partition(".")[0]
         if kind not in HOOKED:
             return

@@ -196,8 +196,8 @@ def judge_apply(one, status):
     assert files() == f"{news}\n{news}"
 
 
-def last_seq(daemon):
-    return call(daemon, "GET", "/v1/events/head")[1]["head"]["seq"]
+def last_place(daemon):
+    return call(daemon, "GET", "/v1/events/head?all=1")[1]["place"]
 
 
 def judge_events(daemon, after):
@@ -233,7 +233,7 @@ def need_nest(daemon):
 def try_fault(daemon, operation, fault):
     """True when the fault came."""
     need_nest(daemon)
-    before, seq = audit.picture(daemon), last_seq(daemon)
+    before, seq = audit.picture(daemon), last_place(daemon)
     one = prepare(daemon, operation)
     with injected(pids_of(daemon, fault.part, one), fault) as has_come:
         status, body = getattr(one, operation)()

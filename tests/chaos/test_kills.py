@@ -91,4 +91,4 @@ def test_O01_whatever_is_killed_nothing_acknowledged_is_lost_and_nothing_is_left
     answers, steps = (sum(getattr(w, n) for w in run.load.workers) for n in ("answers", "steps"))
     with capsys.disabled():
         print(f"\nseed {SEED}: {sum(run.kills.values())} kills {dict(run.kills)}")
-        print(f"{steps} steps, {answers} answers, {run.log.seq} events, {run.reconciled} accounts reconciled")
+        print(f"{steps} steps, {answers} answers, {run.log.place} events, {run.reconciled} accounts reconciled")

@@ -144,7 +144,7 @@ def test_an_ordinary_day_loses_nothing_leaves_nothing_and_crashes_nothing(soak, 
     answers, steps = (sum(getattr(w, n) for w in soak.load.workers) for n in ("answers", "steps"))
     with capsys.disabled():
         print(f"\nseed {SEED}: phases {dict(soak.phases)}, kills {dict(soak.kills)}, {soak.flooded} sandboxes of a greedy neighbour")
-        print(f"{steps} steps, {answers} answers, {soak.log.seq} events, {soak.reconciled} accounts reconciled")
+        print(f"{steps} steps, {answers} answers, {soak.log.place} events, {soak.reconciled} accounts reconciled")
 
 
 def cycle(client, n, failures):

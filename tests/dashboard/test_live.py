@@ -72,7 +72,7 @@ def early(dashboard):
 
     def go(path, sign):
         context.unroute_all()
-        held = Held(context, "**/v1/events/head")
+        held = Held(context, "**/v1/events/head*")
         page = context.new_page()
         pages.append(page)
         page.goto(path)

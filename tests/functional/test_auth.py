@@ -170,9 +170,12 @@ def test_T05_health_tells_a_tenant_nothing_of_others(daemon, project_keys):
 
 
 def test_T05_figures_and_the_log_s_ends_tell_a_tenant_no_count_of_all_projects(daemon, project_keys):
-    for path, name in (("/v1/figures", "pool"), ("/v1/events/head", "count")):
-        (_, theirs), (_, operators) = (call(daemon, "GET", path, key=project_keys[k]) for k in ("other", "read"))
-        assert theirs[name] is None and operators[name] is not None, path
+    (_, theirs), (_, operators) = (call(daemon, "GET", "/v1/figures", key=project_keys[k]) for k in ("other", "read"))
+    assert theirs["pool"] is None and operators["pool"] is not None
+    _, ends = call(daemon, "GET", "/v1/events/head", key=project_keys["other"])
+    assert ends["count"] == len(call(daemon, "GET", "/v1/events", key=project_keys["other"])[1].splitlines())
+    (refused, _), (status, of_all) = (call(daemon, "GET", "/v1/events/head?all=1", key=project_keys[k]) for k in ("other", "admin"))
+    assert (refused, status) == (403, 200) and of_all["count"] > ends["count"]
 
 
 def test_T05_a_cursor_made_of_a_foreign_id_tells_not_whether_it_lives(daemon, project_keys, sandbox):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The event log: what happened, in one order that nobody can change unseen."""
 
+import contextlib
 import hashlib
 import http.client
 import json
@@ -13,7 +14,7 @@ import threading
 import pytest
 from cloche import Client, errors
 from harness.cli import Cli
-from harness.daemon import Daemon, wait_for
+from harness.daemon import Daemon, call, wait_for
 
 ZERO = "0" * 64
 
@@ -33,21 +34,47 @@ def entries(daemon, query="", key=None):
     return [json.loads(line) for line in lines(daemon, query, key)]
 
 
-def check(chain, prev):
-    """Holds a whole export against its own hashes."""
-    for line in chain:
+def check(export, anchors=None):
+    """Holds a whole export against its own hashes, chain by chain; gives the last hash of each."""
+    last = {} if anchors is None else dict(anchors)
+    numbers = {}
+    for line in export:
         entry = json.loads(line)
+        chain = "former" if "from" not in entry else entry["project_id"]
         covered = line[: line.rindex(',"hash":')]
         assert hashlib.sha256(covered.encode()).hexdigest() == entry["hash"], entry["seq"]
-        assert entry["prev"] == prev, entry["seq"]
-        prev = entry["hash"]
-    return prev
+        assert entry["prev"] == last.get(chain, ZERO), entry["seq"]
+        assert numbers.get(chain) in (None, entry["seq"] - 1), entry["seq"]
+        last[chain], numbers[chain] = entry["hash"], entry["seq"]
+    return last
 
 
-def head(daemon):
+def head(daemon, query="", key=None):
     connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=60)
-    connection.request("GET", "/v1/events/head", headers={"X-API-Key": daemon.key})
+    connection.request("GET", f"/v1/events/head?{query}", headers={"X-API-Key": key or daemon.key})
     return json.loads(connection.getresponse().read())
+
+
+def heads(daemon):
+    """The newest hash of each chain."""
+    told = head(daemon, "all=1")
+    return {c["project_id"]: c["head"]["hash"] for c in told["chains"] if c["count"] > 0}
+
+
+def tenant_cli(daemon, key):
+    cli = Cli(daemon)
+    cli.env["CLOCHE_API_KEY"] = key
+    return cli
+
+
+def alter(daemon, *sql):
+    """What somebody does who has got at the database: the daemon is stopped meanwhile."""
+    assert daemon.stop() == 0
+    db = sqlite3.connect(daemon.data / "gateway" / "state.db", isolation_level=None)
+    for statement in sql:
+        db.execute(statement)
+    db.close()
+    daemon.start()
 
 
 class Follower(threading.Thread):
@@ -61,7 +88,7 @@ class Follower(threading.Thread):
     def read(self):
         connection = http.client.HTTPConnection("127.0.0.1", self.daemon_.port, timeout=60)
         headers = {"X-API-Key": self.daemon_.key, "Accept": "text/event-stream"}
-        headers["Last-Event-ID"] = str(self.seen[-1]["seq"] if self.seen else 0)
+        headers["Last-Event-ID"] = str(self.seen[-1]["place"] if self.seen else 0)
         connection.request("GET", "/v1/events?follow=1&all=1", headers=headers)
         reply = connection.getresponse()
         self.reads += 1
@@ -178,12 +205,103 @@ def test_a_follower_misses_and_repeats_nothing_when_the_gateway_is_killed(own):
         box.delete()
         follower.join(30)
     assert not follower.is_alive() and follower.reads >= 4
-    numbers = [e["seq"] for e in follower.seen]
-    assert numbers == list(range(1, len(numbers) + 1))
+    places = [e["place"] for e in follower.seen]
+    assert places == list(range(1, len(places) + 1))
     assert [e for e in follower.seen if e["type"] == "daemon.started"][1:]
     chain = lines(own, "all=1")
-    assert [json.loads(line) for line in chain][: len(numbers)] == follower.seen
-    assert check(chain, ZERO) == head(own)["head"]["hash"]
+    assert [json.loads(line) for line in chain][: len(places)] == follower.seen
+    assert check(chain) == heads(own)
+
+
+def test_T08_a_tenants_numbers_do_not_move_with_what_another_does(own):
+    with Client(own.url, own.key) as client:
+        client.create_project("quiet")
+        key = client.create_key("k", scope="admin", project="quiet")["secret"]
+        before, of_all = head(own, key=key), head(own, "all=1")
+        with client.create() as box:
+            for _ in range(5):
+                box.run(["true"])
+        client.create_key("more")
+        assert head(own, key=key) == before
+        assert call(own, "POST", "/v1/webhooks", {"url": "https://example.com/"}, key=key)[1]["webhook"]["last_seq"] == before["head"]["seq"]
+        assert head(own, "all=1")["place"] >= of_all["place"] + 14  # the positive control
+        with Client(own.url, key) as tenant:
+            tenant.create(name="mine").delete()
+        told = lines(own, key=key)
+        assert [json.loads(line)["seq"] for line in told] == list(range(1, len(told) + 1))
+        assert all("place" not in json.loads(line) for line in told)
+        assert list(check(told).values()) == [head(own, key=key)["head"]["hash"]]
+        stream = lines(own, "after=2", key=key, headers={"Accept": "text/event-stream"})
+        assert [line for line in stream if line.startswith("id: ")] == [f"id: {n}" for n in range(3, len(told) + 1)]
+
+
+def make_former(state):
+    """Makes of the log what a cloche of schema version 16 had: one chain of all entries, with numbers of the host."""
+    with contextlib.closing(sqlite3.connect(state)) as db, db:
+        (boot_id,) = db.execute("SELECT boot_id FROM event_chains WHERE project_id = '' AND boot_id IS NOT NULL").fetchone()
+        rows = db.execute("SELECT place, at_us, type, project_id, sandbox_id, exec_id, key_id, request_id, data FROM events ORDER BY place").fetchall()
+        db.executescript(
+            "ALTER TABLE events DROP COLUMN seq; ALTER TABLE events DROP COLUMN client; ALTER TABLE events DROP COLUMN agent;"
+            "ALTER TABLE events RENAME COLUMN place TO seq; DROP TABLE event_chains; DELETE FROM event_chain; PRAGMA user_version = 16;"
+        )
+        names = ("seq", "at_us", "type", "project_id", "sandbox_id", "exec_id", "key_id", "request_id")
+        prev, size = ZERO, 0
+        for *fields, data in rows:
+            entry = {name: value if value != "" else None for name, value in zip(names, fields)}
+            covered = json.dumps(entry, separators=(",", ":"), ensure_ascii=False)[:-1] + f',"data":{data},"prev":"{prev}"'
+            hash_ = hashlib.sha256(covered.encode()).hexdigest()
+            db.execute("UPDATE events SET prev = ?, hash = ? WHERE seq = ?", (bytes.fromhex(prev), bytes.fromhex(hash_), entry["seq"]))
+            prev, size = hash_, size + len(covered) + 76
+        db.execute("INSERT INTO event_chain VALUES (1, 0, ?, ?, ?, ?, ?, ?)", (bytes(32), rows[-1][0], bytes.fromhex(prev), len(rows), size, boot_id))
+    return rows[-1][0], prev
+
+
+def test_a_log_of_an_older_cloche_stays_as_it_was_and_each_chain_goes_on_behind_it(tmp_path):
+    daemon = Daemon("--default-memory", "128MiB").start()
+    try:
+        with Client(daemon.url, daemon.key) as client:
+            client.create_project("tenant")
+            key = client.create_key("k", scope="write", project="tenant")["secret"]
+            with client.create() as box:
+                box.run(["true"])
+        assert daemon.stop() == 0
+        last, hash_ = make_former(daemon.data / "gateway" / "state.db")
+        daemon.start()
+        of_all = head(daemon, "all=1")
+        assert of_all["former"] == {"head": {"seq": last, "hash": hash_}, "anchor": {"seq": 0, "hash": ZERO}, "count": last}
+        with Client(daemon.url, key) as tenant:
+            tenant.create().delete()
+        theirs = entries(daemon, key=key)
+        former = [e for e in theirs if "from" not in e]
+        assert [e["type"] for e in former] == ["project.created", "key.created"]
+        assert [e["seq"] for e in theirs if "from" in e] == list(range(last + 1, last + 1 + len(theirs) - len(former)))
+        assert theirs[len(former)]["prev"] == hash_
+        assert entries(daemon, f"after={last}", key) == theirs[len(former):]  # a cursor from before is good
+        Client(daemon.url, daemon.key).create_project("new")
+        assert [e["seq"] for e in entries(daemon, "all=1&type=project.created")][-1] == 1
+        cli, export = Cli(daemon), tmp_path / "all.jsonl"
+        for words in (["events", "verify", "--all"], ["events", "verify"]):
+            assert "as they were written" in cli.ok(*words)
+        assert "as they were written" in tenant_cli(daemon, key).ok("events", "verify")
+        export.write_text(cli.ok("events", "--all", "--json"))
+        cli.ok("events", "verify", str(export))
+        whole = export.read_text().splitlines()
+        export.write_text("\n".join(whole[:2] + whole[3:]) + "\n")
+        status, _, err = cli("events", "verify", str(export))
+        assert status == 125 and "entry 4 does not follow entry 2" in err
+        alter(daemon, "DELETE FROM events WHERE place = 3")
+        status, _, err = cli("events", "verify", "--all")
+        assert status == 125 and "entry 4 does not follow entry 2" in err
+        # They go by their age as others do, and what is left can be checked.
+        assert daemon.stop() == 0
+        daemon.options += ["--events-age", "1s"]
+        daemon.start()
+        gone = wait_for(lambda: (h := head(daemon, "all=1"))["former"]["count"] == 0 and h, 10, "retention")
+        assert gone["former"]["anchor"] == {"seq": last, "hash": hash_}
+        assert cli("events", "verify", "--all")[0] == 0
+    finally:
+        daemon.stop()
+        daemon.remove()
 
 
 def test_an_export_checks_out_and_an_altered_row_is_found():
@@ -191,14 +309,13 @@ def test_an_export_checks_out_and_an_altered_row_is_found():
     try:
         with Client(daemon.url, daemon.key) as client, client.create() as box:
             box.run(["true"])
-        assert check(lines(daemon, "all=1"), ZERO) == head(daemon)["head"]["hash"]
-        assert daemon.stop() == 0
-        with sqlite3.connect(daemon.data / "gateway" / "state.db") as db:
-            db.execute("UPDATE events SET data = '{}' WHERE seq = 3")
-        db.close()
-        daemon.start()
+        assert check(lines(daemon, "all=1")) == heads(daemon)
+        assert list(check(lines(daemon)).values()) == [head(daemon)["head"]["hash"]]
+        alter(daemon, "UPDATE events SET data = '{}' WHERE seq = 3 AND project_id <> ''")
         with pytest.raises(AssertionError, match="^3"):
-            check(lines(daemon, "all=1"), ZERO)
+            check(lines(daemon))
+        with pytest.raises(AssertionError, match="^3"):
+            check(lines(daemon, "all=1"))
     finally:
         daemon.stop()
         daemon.remove()
@@ -213,6 +330,9 @@ def test_the_command_line_checks_an_export_and_a_daemons_log(own, tmp_path):
     assert "entries are as they were written" in cli.ok("events", "verify")
     export = tmp_path / "export.jsonl"
     export.write_text(cli.ok("events", "--all", "--json"))
+    assert "of 2 chains are as they were written" in cli.ok("events", "verify", str(export))
+    assert "of 2 chains are as they were written" in cli.ok("events", "verify", "--all")
+    export.write_text(cli.ok("events", "--json"))
     newest = json.loads(cli.ok("events", "verify", str(export), "--json"))["head"]
     assert newest == head(own)["head"]["hash"]
     whole = export.read_text()
@@ -230,22 +350,28 @@ def test_the_command_line_checks_an_export_and_a_daemons_log(own, tmp_path):
 
 @pytest.mark.slow
 def test_the_command_line_finds_an_altered_row_and_a_cut_off_end():
+    theirs = "project_id = (SELECT id FROM projects WHERE name = 'p')"
     for sql, message in (
-        ("UPDATE events SET type = 'key.created' WHERE seq = 2", "entry 2 was altered"),
-        ("DELETE FROM events WHERE seq = (SELECT max(seq) FROM events)", "does not follow|end is missing"),
-        ("DELETE FROM events WHERE seq = 1", "beginning is missing"),
+        ([f"UPDATE events SET type = 'key.revoked' WHERE seq = 2 AND {theirs}"], "entry 2 was altered"),
+        ([f"DELETE FROM events WHERE seq = 3 AND {theirs}"], "entry 4 does not follow entry 2"),
+        ([f"UPDATE events SET seq = {n} WHERE seq = {m} AND {theirs}" for m, n in ((2, 9), (3, 2), (9, 3))], "entry [23] was altered"),
+        ([f"DELETE FROM events WHERE {theirs} AND seq = (SELECT max(seq) FROM events WHERE {theirs})"], "does not follow|end is missing"),
+        ([f"DELETE FROM events WHERE seq = 1 AND {theirs}"], "beginning is missing"),
     ):
         daemon = Daemon().start()
         try:
             with Client(daemon.url, daemon.key) as client:
                 client.create_project("p")
-            assert daemon.stop() == 0
-            db = sqlite3.connect(daemon.data / "gateway" / "state.db", isolation_level=None)
-            db.execute(sql)
-            db.close()
-            daemon.start()
-            status, _, err = Cli(daemon)("events", "verify")
-            assert status == 125 and re.search(message, err), err
+                key = client.create_key("k", scope="read", project="p")["secret"]
+                for i in range(3):
+                    client.create_key(f"k{i}", project="p")
+            cli, tenant = Cli(daemon), tenant_cli(daemon, key)
+            for good in (tenant("events", "verify"), cli("events", "verify", "--all")):
+                assert good[0] == 0, good
+            alter(daemon, *sql)
+            for status, _, err in (tenant("events", "verify"), cli("events", "verify", "--all")):
+                assert status == 125 and re.search(message, err), err
+            assert cli("events", "verify")[0] == 0  # another project's chain is whole
         finally:
             daemon.stop()
             daemon.remove()
@@ -255,13 +381,13 @@ def test_the_sdk_follows_over_a_restart(own):
     with Client(own.url, own.key) as client:
         seen = []
         for entry in client.events(follow=True, all=True):
-            seen.append(entry["seq"])
+            seen.append(entry["place"])
             if entry["type"] == "daemon.started" and len(seen) == 1:
                 os.kill(own.gateway_pid, signal.SIGKILL)
             elif entry["type"] == "daemon.started":
                 break
         assert seen == list(range(1, len(seen) + 1))
-        assert [e["seq"] for e in client.events(type="daemon.started", all=True)] == [1, seen[-1]]
+        assert [e["place"] for e in client.events(type="daemon.started", all=True)] == [1, seen[-1]]
 
 
 def test_a_flood_from_one_sandbox_is_told_as_a_number(own):
@@ -280,13 +406,23 @@ def test_what_is_kept_is_bounded_and_a_place_that_is_gone_is_a_gap():
     daemon = Daemon("--events-count", "100").start()
     try:
         with Client(daemon.url, daemon.key) as client:
+            client.create_project("few")
+            key = client.create_key("k", scope="read", project="few")["secret"]
             for i in range(150):
-                client.create_project(f"p{i}")
-            now = wait_for(lambda: (h := head(daemon))["count"] <= 100 and h, 10, "retention")
-        told = lines(daemon, "all=1&after=1")
+                client.create_key(f"k{i}")
+            of_all = wait_for(lambda: (h := head(daemon, "all=1"))["count"] <= 100 and h, 10, "retention")
+        now = head(daemon)
+        told = lines(daemon, "after=1")
         assert json.loads(told[0]) == {"type": "gap", "after": 1, "upto": now["anchor"]["seq"]}
         assert len(told) - 1 == now["count"]
-        assert check(told[1:], now["anchor"]["hash"]) == now["head"]["hash"]
+        project = json.loads(told[1])["project_id"]
+        assert check(told[1:], {project: now["anchor"]["hash"]}) == {project: now["head"]["hash"]}
+        told = lines(daemon, "all=1&after=1")
+        assert json.loads(told[0]) == {"type": "gap", "after": 1, "upto": of_all["removed_place"]}
+        assert check(told[1:], {c["project_id"]: c["anchor"]["hash"] for c in of_all["chains"]} | {None: json.loads(told[1])["prev"]})
+        # Who caused few has all of them still: nobody is pushed out by a neighbour.
+        assert [e["type"] for e in entries(daemon, key=key)] == ["project.created", "key.created"]
+        assert Cli(daemon)("events", "verify", "--all")[0] == 0
     finally:
         daemon.stop()
         daemon.remove()

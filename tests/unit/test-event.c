@@ -88,8 +88,9 @@ static void add(enum event_type type, const char *project_id, const char *sandbo
 struct export
 {
 	size_t n;
-	uint64_t first_seq, last_seq;
+	uint64_t first_seq, last_seq, first_place, last_place;
 	struct chain_link last;
+	struct chain_export *chains;
 	struct err err;
 	int r;
 	char text[4096]; /* the last line */
@@ -103,12 +104,16 @@ static int take_line(const struct event_line *line, void *arg)
 	CHECK(line->len < sizeof(x->text));
 	memcpy(x->text, line->json, line->len);
 	x->text[line->len] = '\0';
-	x->first_seq = x->n == 0 ? line->seq : x->first_seq;
-	x->last_seq = line->seq;
 	if (x->r == 0)
 		x->r = chain_check_line(line->json, line->len, &link, &x->err);
-	if (x->r == 0 && x->n > 0)
-		x->r = chain_check_next(&x->last, &link, &x->err);
+	if (x->r == 0)
+		x->r = chain_export_add(x->chains, &link, /* is_partial= */ false, &x->err);
+	x->first_seq = x->n == 0 ? link.seq : x->first_seq;
+	x->last_seq = link.seq;
+	x->first_place = x->n == 0 ? link.place : x->first_place;
+	x->last_place = link.place;
+	if (x->r == 0)
+		CHECK_INT(line->cursor, link.place ? link.place : link.seq);
 	x->last = link;
 	x->n++;
 	return 0;
@@ -116,13 +121,14 @@ static int take_line(const struct event_line *line, void *arg)
 
 static struct export export_all(const struct event_filter *filter)
 {
-	struct export x = {0};
+	struct export x = {.chains = chain_export_new()};
 	uint64_t after = 0;
 	int r;
 
 	while ((r = event_log_read(rig.log, filter, &after, take_line, &x, NULL)) > 0)
 		;
 	CHECK_INT(r, 0);
+	chain_export_free(x.chains);
 	return x;
 }
 
@@ -131,6 +137,14 @@ static struct event_status status(void)
 	struct event_status ret;
 
 	event_log_status(rig.log, &ret);
+	return ret;
+}
+
+static struct event_chain_status chain(const char *project_id)
+{
+	struct event_chain_status ret;
+
+	event_log_chain(rig.log, project_id, &ret);
 	return ret;
 }
 
@@ -165,7 +179,7 @@ TEST(entries_are_numbered_from_one_and_each_links_to_the_one_before)
 	CHECK_INT(x.first_seq, 1);
 	CHECK_INT(x.last_seq, 600);
 	CHECK_STR(x.err.message, "");
-	CHECK_STR(status().head_hash, x.last.hash);
+	CHECK_STR(chain("prj_1").head_hash, x.last.hash);
 	tear_down();
 }
 
@@ -175,9 +189,12 @@ TEST(an_entry_is_one_line_with_its_origin_and_facts)
 	char *at_us;
 
 	set_up();
-	event_log_set_origin(rig.log, "key_1", "req_1");
+	event_log_set_origin(rig.log, &(struct event_origin){.key_id = "key_1",
+	                                                     .request_id = "req_1",
+	                                                     .client = "192.0.2.1",
+	                                                     .agent = "curl/8 \xff\"\n"});
 	add(EVENT_EXEC_EXITED, "prj_1", SANDBOX);
-	event_log_set_origin(rig.log, NULL, NULL);
+	event_log_set_origin(rig.log, &(struct event_origin){0});
 	turn();
 	x = export_all(&everything);
 	at_us = strstr(x.text, ",\"type\"");
@@ -186,6 +203,7 @@ TEST(an_entry_is_one_line_with_its_origin_and_facts)
 	CHECK_STR(at_us,
 	          ",\"type\":\"exec.exited\",\"project_id\":\"prj_1\",\"sandbox_id\":\"" SANDBOX
 	          "\",\"exec_id\":null,\"key_id\":\"key_1\",\"request_id\":\"req_1\","
+	          "\"from\":\"192.0.2.1\",\"agent\":\"curl/8 ?\\\"?\","
 	          "\"data\":{\"fact\":\"x\"}");
 	tear_down();
 }
@@ -250,8 +268,117 @@ TEST(an_altered_entry_is_found)
 TEST(a_removed_entry_is_found)
 {
 	check_altered("DELETE FROM events WHERE seq = 3",
-	              "entry 4 does not follow entry 2: something between them is missing, or one "
+	              "project prj_1: entry 4 does not follow entry 2: something between them is "
+	              "missing, or one "
 	              "was altered");
+}
+
+TEST(swapped_entries_are_found)
+{
+	check_altered("UPDATE events SET seq = -seq WHERE seq IN (2, 3);"
+	              "UPDATE events SET seq = 5 + seq WHERE seq < 0;"
+	              "UPDATE events SET place = -place WHERE place IN (2, 3);"
+	              "UPDATE events SET place = 5 + place WHERE place < 0",
+	              "entry 2 was altered");
+}
+
+TEST(an_entry_that_is_moved_to_another_project_is_found)
+{
+	struct export x;
+
+	set_up();
+	for (int i = 0; i < 3; i++)
+		add(EVENT_SANDBOX_CREATED, i == 1 ? "prj_2" : "prj_1", SANDBOX);
+	turn();
+	alter("UPDATE events SET project_id = 'prj_3' WHERE place = 2;"
+	      "UPDATE event_chains SET project_id = 'prj_3' WHERE seq = 1 AND place = 2");
+	x = export_all(&(struct event_filter){.project_id = "prj_3"});
+	CHECK_STR(x.err.message, "entry 1 was altered");
+	CHECK_STR(export_all(&(struct event_filter){.project_id = "prj_1"}).err.message, "");
+	tear_down();
+}
+
+TEST(a_projects_numbers_do_not_move_with_what_others_do)
+{
+	const struct event_filter first = {.project_id = "prj_1"}, second = {.project_id = "prj_2"};
+	struct export x;
+	uint64_t place;
+
+	set_up();
+	add(EVENT_SANDBOX_CREATED, "prj_1", SANDBOX);
+	turn();
+	place = status().place;
+	for (int i = 0; i < 300; i++)
+		add(i % 2 ? EVENT_SANDBOX_CREATED : EVENT_DAEMON_STARTED, i % 2 ? "prj_2" : NULL,
+		    NULL);
+	turn();
+	CHECK_INT(chain("prj_1").head_seq, 1);
+	CHECK_INT(status().place, place + 300); /* the control: the host's order does move */
+	add(EVENT_SANDBOX_ENDED, "prj_1", SANDBOX);
+	turn();
+	x = export_all(&first);
+	CHECK_INT(x.n, 2);
+	CHECK_INT(x.last_seq, 2);
+	CHECK_INT(x.last_place, 0); /* not told */
+	CHECK_STR(x.err.message, "");
+	CHECK_STR(chain("prj_1").head_hash, x.last.hash);
+	x = export_all(&second);
+	CHECK_INT(x.first_seq, 1);
+	CHECK_INT(x.last_seq, 150);
+	CHECK_STR(x.err.message, "");
+	CHECK_INT(chain("").head_seq, 150);
+	x = export_all(&everything);
+	CHECK_INT(x.n, 302);
+	CHECK_INT(x.last_place, 302);
+	CHECK_STR(x.err.message, "");
+	tear_down();
+}
+
+TEST(a_project_that_causes_many_entries_loses_its_own_and_no_others)
+{
+	struct export x;
+
+	set_up();
+	rig.config.limits.count = 100;
+	close_log();
+	open_log();
+	for (int i = 0; i < 20; i++)
+		add(EVENT_SANDBOX_CREATED, "prj_1", SANDBOX);
+	add(EVENT_DAEMON_STARTED, NULL, NULL);
+	for (int i = 0; i < 2000; i++)
+		add(EVENT_SANDBOX_CREATED, "prj_2", OTHER);
+	turn();
+	turn(); /* it removes a part in each turn of the loop */
+	CHECK_INT(status().count, 100);
+	x = export_all(&(struct event_filter){.project_id = "prj_1"});
+	CHECK_INT(x.n, 20);
+	CHECK_INT(x.first_seq, 1);
+	x = export_all(&(struct event_filter){.project_id = "prj_2"});
+	CHECK_INT(x.n, 79);
+	CHECK_INT(x.last_seq, 2000);
+	CHECK_STR(x.err.message, "");
+	CHECK_INT(chain("prj_2").anchor_seq, 2000 - 79);
+	CHECK_STR(export_all(&everything).err.message, "");
+	tear_down();
+}
+
+TEST(places_and_numbers_go_on_after_all_was_removed_and_the_log_was_opened_anew)
+{
+	set_up();
+	for (int i = 0; i < 7; i++)
+		add(EVENT_SANDBOX_CREATED, "prj_1", SANDBOX);
+	turn();
+	rig.config.limits.age_us = 0;
+	for (int i = 0; i < 2; i++) {
+		close_log();
+		open_log();
+		turn();
+	}
+	CHECK_INT(status().count, 0);
+	CHECK_INT(status().place, 7);
+	CHECK_INT(event_log_removed(rig.log, NULL), 7);
+	CHECK_INT(event_log_removed(rig.log, "prj_1"), 7);
+	tear_down();
 }
 
 TEST(a_cut_off_end_does_not_match_the_head)
@@ -265,7 +392,7 @@ TEST(a_cut_off_end_does_not_match_the_head)
 	alter("DELETE FROM events WHERE seq = 5");
 	x = export_all(&everything);
 	CHECK_STR(x.err.message, "");
-	CHECK(strcmp(status().head_hash, x.last.hash) != 0);
+	CHECK(strcmp(chain("prj_1").head_hash, x.last.hash) != 0);
 	tear_down();
 }
 
@@ -290,8 +417,8 @@ TEST(the_oldest_go_and_the_anchor_keeps_the_hash_of_the_last_one_removed)
 	after = export_all(&everything);
 	CHECK_INT(after.n, 10);
 	CHECK_INT(after.first_seq, 11);
-	CHECK_INT(status().anchor_seq, 10);
-	CHECK_STR(status().anchor_hash, hash);
+	CHECK_INT(chain("prj_1").anchor_seq, 10);
+	CHECK_STR(chain("prj_1").anchor_hash, hash);
 	CHECK_STR(after.err.message, "");
 	tear_down();
 }
@@ -313,10 +440,10 @@ TEST(bytes_and_age_bound_the_log_too)
 	turn();
 	CHECK_INT(status().count, 0);
 	CHECK_INT(status().bytes, 0);
-	CHECK_INT(status().anchor_seq, 100);
+	CHECK_INT(chain("prj_1").anchor_seq, 100);
 	add(EVENT_SANDBOX_CREATED, "prj_1", SANDBOX);
 	turn();
-	CHECK_INT(status().head_seq, 101);
+	CHECK_INT(chain("prj_1").head_seq, 101);
 	tear_down();
 }
 
@@ -423,7 +550,7 @@ TEST(a_disk_that_takes_nothing_leaves_the_chain_whole_and_what_waits_bounded)
 	for (int i = 0; i < 5000; i++)
 		add(EVENT_SANDBOX_CREATED, "prj_1", SANDBOX);
 	turn();
-	CHECK_INT(status().head_seq, 0);
+	CHECK_INT(chain("prj_1").head_seq, 0);
 	CHECK_INT(status().lost, 5000 - 4096);
 	close_log();
 	run_sql("DROP TRIGGER full");
@@ -491,13 +618,13 @@ TEST(what_an_entry_tells_of_is_saved_with_it_or_not_at_all)
 	set_up();
 	add(EVENT_SANDBOX_CREATED, "prj_a", SANDBOX);
 	CHECK_INT(event_log_save(rig.log, put_project, &calls, NULL), 0);
-	CHECK_INT(status().head_seq, 1); /* at once, before the turn ends */
+	CHECK_INT(chain("prj_a").head_seq, 1); /* at once, before the turn ends */
 	add(EVENT_SANDBOX_ENDED, "prj_a", SANDBOX);
 	CHECK_INT(event_log_save(rig.log, put_project, &calls, NULL), -EIO);
 	CHECK_INT(calls, 3); /* with the entry, and alone */
-	CHECK_INT(status().head_seq, 1);
+	CHECK_INT(chain("prj_a").head_seq, 1);
 	turn();
-	CHECK_INT(status().head_seq, 2);
+	CHECK_INT(chain("prj_a").head_seq, 2);
 	CHECK_INT(export_all(&(struct event_filter){0}).r, 0);
 	tear_down();
 }
@@ -530,6 +657,8 @@ TEST(lines_that_are_no_entries_are_refused)
 		"{\"seq\":1,\"hash\":\"00\"}",
 		"{\"type\":\"gap\",\"after\":1,\"upto\":2}",
 		"{\"seq\":99999999999999999999999,\"prev\":\"\",\"hash\":\"\"}",
+		"{\"seq\":1,\"place\":7}",
+		"{\"seq\":1,\"prev\":\"\",\"hash\":\"\",\"place\":}",
 	};
 	struct chain_link link;
 

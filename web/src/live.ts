@@ -14,9 +14,21 @@ import { gathered } from "./gathered.js";
 
 export interface Entry extends Json {
   seq: number;
+  place?: number;
   type: string;
   at_us: number;
   sandbox_id?: string;
+}
+
+/** What the log goes on behind: an entry's number in its project, or its place where the entries of all projects are read. */
+export function cursorOf(entry: Json): number {
+  return (entry["place"] ?? entry["seq"] ?? 0) as number;
+}
+
+/** The newest entry's. */
+export async function newest(cloche: Client, all: boolean, signal?: AbortSignal): Promise<number> {
+  const head = await cloche.call(request("GET", ["events", "head"], { query: { all: all || undefined }, signal }));
+  return (all ? head["place"] : head["head"]["seq"]) as number;
 }
 
 export type LiveState = "connecting" | "open" | "lost";
@@ -120,13 +132,13 @@ export class Live {
 
   private async read(): Promise<void> {
     const { signal } = (this.reading = new AbortController());
-    const head = (await this.cloche.call(request("GET", ["events", "head"], { signal })))["head"]["seq"] as number;
+    const head = await newest(this.cloche, this.all, signal);
     this.after = Math.min(this.after ?? head, head); // a log that is shorter than it was is another one
     const query = { after: this.after || undefined, follow: true, all: this.all, figures: true };
     const reply = await this.cloche.open(request("GET", ["events"], { query, accept: "application/x-ndjson", timeoutMs: Infinity, signal }));
     this.move("open");
     for await (const entry of jsonLines(reply.pieces())) {
-      if (typeof entry["seq"] === "number") this.after = Math.max(this.after, entry["seq"]);
+      this.after = Math.max(this.after, cursorOf(entry));
       if (entry["type"] === "figures") for (const fn of this.figuresFns) fn(entry["figures"] as Json);
       else if (entry["type"]) for (const fn of this.entryFns) fn(entry as Entry);
     }

@@ -448,7 +448,7 @@ class Event:
         if j.get("type") == "error" and "code" in j.get("error", {}):
             raise errors.from_body(0, j)
         data = base64.b64decode(j["base64"]) if "base64" in j else str(j.get("text", "")).encode()
-        return cls(str(j["type"]), int(j.get("seq", 0)), data, j)
+        return cls(str(j["type"]), int(j.get("place", j.get("seq", 0))), data, j)  # place: in a log of all projects
 
 
 @dataclass(frozen=True)

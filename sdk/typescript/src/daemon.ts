@@ -178,8 +178,8 @@ export class Daemon implements Caller {
   }
 
   /**
-   * Entries of the event log behind `after`; with `follow` also those to come, without end. A connection that breaks is made
-   * again where it was: no entry is lost or comes twice. With `figures`, for who follows, what figures() tells comes in
+   * Entries of the event log behind `after`, the `seq` of an entry, or its `place` where `all` asks for those of all projects;
+   * with `follow` also those to come, without end. A connection that breaks is made again where it was: no entry is lost or comes twice. With `figures`, for who follows, what figures() tells comes in
    * between, every few seconds: {type: "figures", figures}.
    */
   events(
@@ -200,7 +200,7 @@ export class Daemon implements Caller {
       const parts = { query: { ...query, after: after || undefined, follow }, accept: NDJSON, timeoutMs: FOREVER, signal };
       try {
         for await (const j of jsonLines((await this.open(request("GET", path, parts))).pieces())) {
-          if (typeof j["seq"] === "number") after = Math.max(after, j["seq"]);
+          after = Math.max(after, j["place"] ?? j["seq"] ?? 0);
           yield j;
         }
         if (!follow) return;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The event log for those who may read it: a key sees its own project's entries, an admin of the
- * project "default" those of all with ?all=1. Entries go out as the lines that their hashes are
- * over (event/verify.h), so that what was read is an export, and can be checked.
+ * The event log for those who may read it: a key sees its own project's entries by their numbers
+ * there, an admin of the project "default" those of all with ?all=1 by their places. Entries go out
+ * as the lines that their hashes are over (event/verify.h), so that what was read is an export, and
+ * can be checked.
  *
  * A reader has a place in the log and nothing else: it reads on when the client has taken what was
  * sent, a bounded stretch a turn. One that follows is told when there is more. If its place was
@@ -32,8 +33,9 @@ struct reader {
 	struct event_filter filter;
 	char project_id[ID_SIZE], sandbox_id[ID_SIZE]; /* what the filter points to */
 	enum event_format format;
-	uint64_t after;
-	uint64_t left; /* entries still to send */
+	uint64_t after;    /* a number of the project, or a place */
+	uint64_t gap_upto; /* that was told */
+	uint64_t left;     /* entries still to send */
 	bool is_following, is_ended, is_quiet;
 	bool has_figures, is_host_admin;
 	const char *figures_of; /* a project */
@@ -55,8 +57,8 @@ static void reader_again(void *arg)
 	loop_job_start(rd->again);
 }
 
-/* Its place in the log is gone: what is left begins later. */
-static int send_gap(struct reader *rd, uint64_t anchor_seq)
+/* Entries behind its place are gone. Of one project's those are all up to `upto`. */
+static int send_gap(struct reader *rd, uint64_t upto)
 {
 	auto_call(buf_done) struct buf json = BUF_INIT(256);
 	struct json_writer w;
@@ -66,19 +68,21 @@ static int send_gap(struct reader *rd, uint64_t anchor_seq)
 	json_open_object(&w, NULL);
 	json_put_str(&w, "type", "gap");
 	json_put_u64(&w, "after", rd->after);
-	json_put_u64(&w, "upto", anchor_seq);
+	json_put_u64(&w, "upto", upto);
 	json_close_object(&w);
 	r = json_writer_end(&w);
-	rd->after = anchor_seq;
+	rd->gap_upto = upto;
+	if (rd->filter.project_id)
+		rd->after = upto;
 	return r < 0 ? r
-	             : event_stream_send(rd->req, rd->format, "gap", anchor_seq, json.data,
+	             : event_stream_send(rd->req, rd->format, "gap", rd->after, json.data,
 	                                 json.len);
 }
 
 static int send_line(const struct event_line *line, void *arg)
 {
 	struct reader *rd = arg;
-	int r = event_stream_send(rd->req, rd->format, line->type, line->seq, line->json,
+	int r = event_stream_send(rd->req, rd->format, line->type, line->cursor, line->json,
 	                          line->len);
 
 	if (r < 0)
@@ -91,11 +95,11 @@ static int send_line(const struct event_line *line, void *arg)
 /* 1: go on in another turn. */
 static int read_some(struct reader *rd)
 {
-	struct event_status status;
+	const uint64_t removed = event_log_removed(rd->events, rd->filter.project_id);
 	struct err err;
 
-	event_log_status(rd->events, &status);
-	if (rd->after > 0 && rd->after < status.anchor_seq && send_gap(rd, status.anchor_seq) < 0)
+	if (rd->after > 0 && rd->after < removed && rd->gap_upto < removed &&
+	    send_gap(rd, removed) < 0)
 		return -EPIPE;
 	return event_log_read(rd->events, &rd->filter, &rd->after, send_line, rd, &err);
 }
@@ -205,20 +209,28 @@ static void reader_start(struct http_req *req, struct reader *rd)
 		reader_again(rd);
 }
 
-/* Whose entries: the caller's project's, or all. */
-static int read_scope(const struct http_req *req, struct reader *rd, struct err *err)
+/* 1: the caller asks for what is the whole host's, and may. */
+static int read_all(const struct http_req *req, struct err *err)
 {
 	const struct key *key = http_user(req);
 	bool wants_all = false;
 	int r = http_query_bool(req, "all", &wants_all, err);
 
-	if (r < 0)
+	if (r < 0 || !wants_all)
 		return r;
-	if (wants_all)
-		return key_scope(key) == SCOPE_ADMIN
-		               ? check_is_default(req, err)
-		               : err_set(err, ERR_FORBIDDEN, 0,
-		                         "all: needs a key with scope 'admin'");
+	if (key_scope(key) != SCOPE_ADMIN)
+		return err_set(err, ERR_FORBIDDEN, 0, "all: needs a key with scope 'admin'");
+	r = check_is_default(req, err);
+	return r < 0 ? r : 1;
+}
+
+/* Whose entries: the caller's project's, or all. */
+static int read_scope(const struct http_req *req, struct reader *rd, struct err *err)
+{
+	int r = read_all(req, err);
+
+	if (r != 0)
+		return MIN(r, 0);
 	(void)snprintf(rd->project_id, sizeof(rd->project_id), "%s", caller_project(req));
 	rd->filter.project_id = rd->project_id;
 	return 0;
@@ -310,21 +322,61 @@ static void put_point(struct json_writer *w, const char *name, uint64_t seq, con
 	json_close_object(w);
 }
 
+static void put_chain(struct json_writer *w, const struct event_chain_status *chain)
+{
+	put_point(w, "head", chain->head_seq, chain->head_hash);
+	put_point(w, "anchor", chain->anchor_seq, chain->anchor_hash);
+	json_put_u64(w, "count", chain->count);
+}
+
+static void put_project_chain(const struct event_chain_status *chain, void *arg)
+{
+	struct json_writer *w = arg;
+
+	json_open_object(w, NULL);
+	json_put_str(w, "project_id", chain->project_id[0] ? chain->project_id : NULL);
+	put_chain(w, chain);
+	json_close_object(w);
+}
+
+/* Of all chains, and where the order of all entries begins and ends. */
+static void put_all(struct json_writer *w, const struct event_log *events)
+{
+	struct event_chain_status former;
+	struct event_status status;
+
+	event_log_status(events, &status);
+	json_put_u64(w, "place", status.place);
+	json_put_u64(w, "removed_place", event_log_removed(events, NULL));
+	json_put_u64(w, "count", status.count);
+	json_open_array(w, "chains");
+	event_log_each_chain(events, put_project_chain, w);
+	json_close_array(w);
+	if (!event_log_former(events, &former)) {
+		json_put_null(w, "former");
+		return;
+	}
+	json_open_object(w, "former");
+	put_chain(w, &former);
+	json_close_object(w);
+}
+
 int get_events_head(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
-	struct event_status status;
+	struct event_chain_status chain;
 	struct reply reply;
 	struct json_writer *w;
-	struct err none;
+	int r = read_all(req, err);
 
-	event_log_status(api->events, &status);
+	if (r < 0)
+		return r;
 	w = reply_begin(&reply);
-	put_point(w, "head", status.head_seq, status.head_hash);
-	put_point(w, "anchor", status.anchor_seq, status.anchor_hash);
-	if (check_is_default(req, &none) == 0)
-		json_put_u64(w, "count", status.count);
-	else
-		json_put_null(w, "count");
+	if (r > 0) {
+		put_all(w, api->events);
+	} else {
+		event_log_chain(api->events, caller_project(req), &chain);
+		put_chain(w, &chain);
+	}
 	return reply_send(&reply, req, 200, err);
 }

@@ -16,14 +16,18 @@ void access_enter(struct http_req *req)
 	const struct api *api = http_app_arg(req);
 	const struct key *key = http_user(req);
 
-	event_log_set_origin(api->events, key ? key_id(key) : NULL, http_request_id(req));
+	event_log_set_origin(api->events,
+	                     &(struct event_origin){.key_id = key ? key_id(key) : NULL,
+	                                            .request_id = http_request_id(req),
+	                                            .client = http_peer(req),
+	                                            .agent = http_header(req, "User-Agent")});
 }
 
 void access_leave(struct http_req *req)
 {
 	const struct api *api = http_app_arg(req);
 
-	event_log_set_origin(api->events, NULL, NULL);
+	event_log_set_origin(api->events, &(struct event_origin){0});
 }
 
 static void count(struct api *api, const struct http_req *req, const struct http_outcome *o)

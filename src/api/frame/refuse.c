@@ -57,12 +57,15 @@ static void tell_refused(struct http_req *req, const char *why)
 	struct json_writer *w;
 
 	log_debug("auth.refused", "request=%s why='%s'", http_request_id(req), why);
-	event_log_set_origin(api->events, NULL, http_request_id(req));
+	event_log_set_origin(api->events,
+	                     &(struct event_origin){.request_id = http_request_id(req),
+	                                            .client = http_peer(req),
+	                                            .agent = http_header(req, "User-Agent")});
 	w = event_begin(&e, api->events, EVENT_KEY_REFUSED, NULL, NULL);
 	json_put_str(w, "why", why);
 	json_put_bool(w, "unix_socket", http_peer_is_unix(req));
 	event_end(&e);
-	event_log_set_origin(api->events, NULL, NULL);
+	event_log_set_origin(api->events, &(struct event_origin){0});
 }
 
 int api_refuse(struct http_req *req, struct err *err, const char *why)

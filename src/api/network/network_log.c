@@ -24,7 +24,7 @@ struct scan {
 	struct event_log *events;
 	struct loop_job *again;
 	struct event_filter filter;
-	char sandbox_id[ID_SIZE]; /* what the filter points to */
+	char project_id[ID_SIZE], sandbox_id[ID_SIZE]; /* what the filter points to */
 	uint64_t after, left;
 	struct reply reply;
 	struct json_writer *w;
@@ -185,7 +185,9 @@ static void scan_start(struct http_req *req, const struct sandbox *s, struct sca
 	sc->req = req;
 	sc->events = api->events;
 	(void)snprintf(sc->sandbox_id, sizeof(sc->sandbox_id), "%s", sandbox_id(s));
+	(void)snprintf(sc->project_id, sizeof(sc->project_id), "%s", sandbox_project_id(s));
 	sc->filter.sandbox_id = sc->sandbox_id;
+	sc->filter.project_id = sc->project_id;
 	sc->again = loop_job_new(http_loop(req), scan_some, sc);
 	sc->w = reply_begin(&sc->reply);
 	json_put_str(sc->w, "sandbox_id", sc->sandbox_id);
@@ -218,7 +220,6 @@ int suggest_network(struct http_req *req, struct err *err)
 	                                      BIT64(EVENT_POLICY_DECIDED) |
 	                                      BIT64(EVENT_SANDBOX_CREATED)}};
 	const struct api *api = http_app_arg(req);
-	struct event_status status;
 	struct sandbox *s;
 	int r = http_query_u64(req, "after", 0, INT64_MAX, &sc.after, err);
 
@@ -226,8 +227,8 @@ int suggest_network(struct http_req *req, struct err *err)
 		r = find_sandbox(req, &s, err);
 	if (r < 0)
 		return r;
-	event_log_status(api->events, &status);
-	sc.has_begin = sc.after > 0 && sc.after >= status.anchor_seq;
+	sc.has_begin =
+		sc.after > 0 && sc.after >= event_log_removed(api->events, sandbox_project_id(s));
 	sc.learner = learner_new();
 	scan_start(req, s, &sc);
 	return 0;

@@ -203,8 +203,8 @@ static void put_events(struct metrics *m, const struct event_log *events)
 	struct event_status status;
 
 	event_log_status(events, &status);
-	metrics_one(m, "cloche_events_seq", METRIC_COUNTER, "The number of the newest event.",
-	            status.head_seq);
+	metrics_one(m, "cloche_events_seq", METRIC_COUNTER,
+	            "The place of the newest event in the order of all.", status.place);
 	metrics_one(m, "cloche_events_kept", METRIC_GAUGE, "Events that are kept.", status.count);
 	metrics_one(m, "cloche_events_bytes", METRIC_GAUGE, "And their bytes.", status.bytes);
 	metrics_one(m, "cloche_events_suppressed_total", METRIC_COUNTER,

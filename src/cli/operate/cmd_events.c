@@ -28,8 +28,15 @@ struct events_opts {
 
 struct log_reader {
 	struct command *c;
-	uint64_t last_seq;
+	uint64_t last; /* the number of the last entry; its place, where those of all projects are
+	                  read */
 };
+
+/* What `after` goes by. */
+static uint64_t cursor_of(const json_t *event)
+{
+	return command_number(event, json_object_get(event, "place") ? "place" : "seq");
+}
 
 /* " name=value" for each fact; values that are no text as JSON. */
 static int put_facts(struct buf *row, const json_t *data)
@@ -63,7 +70,7 @@ static int print_row(const json_t *event, struct err *err)
 
 	(void)localtime_r(&seconds, &tm);
 	(void)strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &tm);
-	r = buf_printf(&row, "%" PRIu64 " %s.%03u ", command_number(event, "seq"), when,
+	r = buf_printf(&row, "%" PRIu64 " %s.%03u ", cursor_of(event), when,
 	               (unsigned)(at_us / 1000 % 1000));
 	text_escape(&row, command_text(event, "type"), strlen(command_text(event, "type")));
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(ids); i++) {
@@ -88,10 +95,11 @@ static int take_line(void *arg, const char *line, size_t len, struct err *err)
 
 	if (r < 0)
 		return err_prefix(err, "an event");
-	if (command_number(event, "seq") > 0)
-		reader->last_seq = command_number(event, "seq");
+	if (cursor_of(event) > 0)
+		reader->last = cursor_of(event);
 	if (strcmp(command_text(event, "type"), "gap") == 0 && !reader->c->common.json)
-		(void)fprintf(stderr, "cloche: events up to %" PRIu64 " are no longer kept\n",
+		(void)fprintf(stderr, "cloche: %sevents up to %" PRIu64 " are no longer kept\n",
+		              ((const struct events_opts *)reader->c->arg)->all ? "some " : "",
 		              command_number(event, "upto"));
 	else if (reader->c->common.json)
 		printf("%.*s\n", (int)len, line); /* as it came: its hash is over these bytes */
@@ -104,7 +112,7 @@ static int ask(struct log_reader *reader, struct err *err)
 {
 	const struct events_opts *opts = reader->c->arg;
 	const struct remote_request request = {.accept = "application/x-ndjson"};
-	auto_free char *after = xasprintf("%" PRIu64, reader->last_seq);
+	auto_free char *after = xasprintf("%" PRIu64, reader->last);
 	char *path = remote_query(remote_path("events"), "after", after);
 	int r;
 
@@ -141,7 +149,7 @@ static int ask_again(struct log_reader *reader, struct err *err)
 static int events(struct command *c, struct err *err)
 {
 	const struct events_opts *opts = c->arg;
-	struct log_reader reader = {.c = c, .last_seq = opts->after};
+	struct log_reader reader = {.c = c, .last = opts->after};
 	int r = ask(&reader, err);
 
 	while (r == 0) {
@@ -165,7 +173,8 @@ int cmd_events(int argc, char **argv)
 	         "only these types, such as exec.exited, or sandbox,key"},
 		{0, "after", OPT_NUMBER, &opts.after, "SEQ", "only entries after this number"},
 		{'a', "all", OPT_FLAG, &opts.all, NULL,
-	         "entries of all projects and of the daemon (needs an admin key)"},
+	         "entries of all projects and of the daemon, by their place in the order of all "
+	         "(needs an admin key)"},
 	};
 	const struct manual manual = {
 		.name = "events",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Holds the event log's chain against its own hashes: of an export, without any daemon, or of a
- * daemon's whole log, both ends included.
+ * Holds the chains of the event log against their own hashes: of an export, without any daemon, or
+ * of what a daemon has, both ends of each chain included.
  */
 #include "cli/frame/command.h"
 #include "cli/remote/lines.h"
@@ -16,7 +16,7 @@
 #define LINE_MAX_BYTES 65536
 
 struct verify_opts {
-	bool partial;
+	bool partial, all;
 	const char *head;
 };
 
@@ -24,6 +24,7 @@ struct check {
 	bool is_partial;
 	uint64_t n;
 	struct chain_link first, last;
+	struct chain_export *export;
 };
 
 static int take_line(void *arg, const char *line, size_t len, struct err *err)
@@ -32,8 +33,8 @@ static int take_line(void *arg, const char *line, size_t len, struct err *err)
 	struct chain_link link;
 	int r = chain_check_line(line, len, &link, err);
 
-	if (r == 0 && check->n > 0 && !check->is_partial)
-		r = chain_check_next(&check->last, &link, err);
+	if (r == 0)
+		r = chain_export_add(check->export, &link, check->is_partial, err);
 	if (r < 0)
 		return r;
 	if (check->n++ == 0)
@@ -52,70 +53,115 @@ static int verify_file(const char *path, struct check *check, struct err *err)
 	return lines_read_fd(fd, LINE_MAX_BYTES, take_line, check, err);
 }
 
-/* What the daemon holds must begin behind its anchor and end in its head. */
-static int check_ends(const struct check *check, const json_t *before, struct err *err)
+/* What the daemon holds of a chain must begin behind its anchor and end in its head. */
+static int check_ends(const struct chain_seen *seen, const json_t *told, struct err *err)
 {
-	const json_t *anchor = json_object_get(before, "anchor");
-	const json_t *head = json_object_get(before, "head");
+	static const struct chain_seen none;
+	const json_t *anchor = json_object_get(told, "anchor");
+	const json_t *head = json_object_get(told, "head");
+	const uint64_t head_seq = command_number(head, "seq");
 
-	if (check->n > 0 && command_number(anchor, "seq") < check->first.seq &&
-	    strcmp(command_text(anchor, "hash"), check->first.prev) != 0)
+	if (!seen)
+		seen = &none;
+	if (seen->n > 0 && command_number(anchor, "seq") < seen->first.seq &&
+	    strcmp(command_text(anchor, "hash"), seen->first.prev) != 0)
 		return err_set(err, ERR_CONFLICT, 0,
 		               "the log's beginning is missing: entry %" PRIu64
 		               " does not follow the last one that was removed in order",
-		               check->first.seq);
-	if (command_number(head, "seq") > check->last.seq ||
-	    (command_number(head, "seq") == check->last.seq && check->n > 0 &&
-	     strcmp(command_text(head, "hash"), check->last.hash) != 0))
+		               seen->first.seq);
+	if (seen->n == 0 ? command_number(told, "count") > 0
+	                 : head_seq > seen->last.seq ||
+	                           (head_seq == seen->last.seq &&
+	                            strcmp(command_text(head, "hash"), seen->last.hash) != 0))
 		return err_set(err, ERR_CONFLICT, 0,
-		               "the log's end is missing after entry %" PRIu64, check->last.seq);
+		               "the log's end is missing after entry %" PRIu64, seen->last.seq);
 	return 0;
+}
+
+static int check_all_ends(const struct check *check, const json_t *told, struct err *err)
+{
+	const json_t *former = json_object_get(told, "former");
+	const json_t *chain;
+	size_t i;
+	int r = 0;
+
+	json_array_foreach(json_object_get(told, "chains"), i, chain)
+	{
+		const char *project = command_text(chain, "project_id");
+
+		r = check_ends(chain_export_find(check->export, project), chain, err);
+		if (r < 0)
+			return *project ? err_prefix(err, "project %s", project) : r;
+	}
+	if (json_is_object(former))
+		r = check_ends(chain_export_former(check->export), former, err);
+	return r < 0 ? err_prefix(err, "the former chain") : 0;
 }
 
 static int verify_remote(struct command *c, struct check *check, struct err *err)
 {
+	const struct verify_opts *opts = c->arg;
 	const struct remote_request request = {.accept = "application/x-ndjson"};
-	auto_free char *head_path = remote_path("events", "head");
-	auto_free char *path = remote_query(remote_path("events"), "all", "1");
-	auto_json json_t *before = NULL;
+	auto_free char *head_path =
+		remote_query(remote_path("events", "head"), "all", opts->all ? "1" : "0");
+	auto_free char *path = remote_query(remote_path("events"), "all", opts->all ? "1" : "0");
+	auto_json json_t *told = NULL;
 	int r = remote_open(&c->common, &c->remote, err);
 
 	if (r == 0)
-		r = remote_call(c->remote, "GET", head_path, NULL, &before, err);
+		r = remote_call(c->remote, "GET", head_path, NULL, &told, err);
 	if (r == 0)
 		r = remote_begin(c->remote, "GET", path, &request, err);
 	if (r == 0)
 		r = lines_read(c->remote, LINE_MAX_BYTES, take_line, check, err);
-	return r == 0 ? check_ends(check, before, err) : r;
+	if (r < 0)
+		return r;
+	if (opts->all)
+		return check_all_ends(check, told, err);
+	return check_ends(check->last.is_former
+	                          ? NULL
+	                          : chain_export_find(check->export, check->last.project_id),
+	                  told, err);
+}
+
+static void tell(const struct command *c, const struct check *check)
+{
+	const size_t n_chains = chain_export_count(check->export);
+
+	if (c->common.json)
+		printf("{\"entries\":%" PRIu64 ",\"chains\":%zu,\"first_seq\":%" PRIu64
+		       ",\"last_seq\":%" PRIu64 ",\"head\":\"%s\"}\n",
+		       check->n, n_chains, check->first.seq, check->last.seq, check->last.hash);
+	else if (n_chains > 1)
+		printf("%" PRIu64 " entries of %zu chains are as they were written\n", check->n,
+		       n_chains);
+	else
+		printf("%" PRIu64 " entries are as they were written (%" PRIu64 " to %" PRIu64
+		       "), head %s\n",
+		       check->n, check->first.seq, check->last.seq, check->last.hash);
 }
 
 static int verify(struct command *c, struct err *err)
 {
 	const struct verify_opts *opts = c->arg;
-	struct check check = {.is_partial = opts->partial};
+	struct check check = {.is_partial = opts->partial, .export = chain_export_new()};
 	int r = c->n_words > 0 ? verify_file(c->words[0], &check, err)
 	                       : verify_remote(c, &check, err);
 
-	if (r < 0)
-		return r;
-	if (opts->head && strcmp(opts->head, check.last.hash) != 0)
-		return err_set(err, ERR_CONFLICT, 0, "the last entry's hash is %s",
-		               check.last.hash);
-	if (c->common.json)
-		printf("{\"entries\":%" PRIu64 ",\"first_seq\":%" PRIu64 ",\"last_seq\":%" PRIu64
-		       ",\"head\":\"%s\"}\n",
-		       check.n, check.first.seq, check.last.seq, check.last.hash);
-	else
-		printf("%" PRIu64 " entries are as they were written (%" PRIu64 " to %" PRIu64
-		       "), head %s\n",
-		       check.n, check.first.seq, check.last.seq, check.last.hash);
-	return 0;
+	if (r == 0 && opts->head && strcmp(opts->head, check.last.hash) != 0)
+		r = err_set(err, ERR_CONFLICT, 0, "the last entry's hash is %s", check.last.hash);
+	if (r == 0)
+		tell(c, &check);
+	chain_export_free(check.export);
+	return r;
 }
 
 int cmd_events_verify(int argc, char **argv)
 {
 	struct verify_opts opts = {0};
 	const struct opt rows[] = {
+		{'a', "all", OPT_FLAG, &opts.all, NULL,
+	         "the chains of all projects and of the daemon (needs an admin key)"},
 		{0, "partial", OPT_FLAG, &opts.partial, NULL,
 	         "entries are missing on purpose: check each by itself"},
 		{0, "head", OPT_TEXT, &opts.head, "HASH", "what the last entry's hash must be"},
@@ -124,12 +170,12 @@ int cmd_events_verify(int argc, char **argv)
 		.name = "events verify",
 		.synopsis = "[OPTIONS] [FILE]",
 		.about = "Checks that no entry of the event log was changed, removed or put in. "
-			 "FILE is an "
-			 "export\n('cloche events --all --json', - for stdin) and needs no daemon; "
-			 "without it the daemon's whole\nlog is read, which needs an admin key. An "
-			 "export "
-			 "of one project or sandbox has gaps: --partial.",
+			 "Every project has a chain\nof its own. FILE is an export "
+			 "('cloche events --json', with or without --all; - for stdin) and\nneeds "
+			 "no daemon; without it the daemon is asked for the project's chain. An "
+			 "export of one sandbox\nor of some types has gaps: --partial.",
 		.examples = "  cloche events verify\n"
+			    "  cloche events verify --all\n"
 			    "  cloche events verify events.jsonl",
 		.max_words = 1,
 		.opts = rows,

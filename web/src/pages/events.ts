@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** The event log: what has happened, and what happens. */
-import { request } from "../../../sdk/typescript/src/index.js";
-import type { Entry } from "../live.js";
-import type { Json, Page } from "../page.js";
+import { type Entry, cursorOf, newest } from "../live.js";
+import type { Page } from "../page.js";
 import { count, el, empty, factsOf, failure, loading, moment, pageHead, replace, sandboxLink, table, tell, typeBadge } from "../ui/index.js";
 
 const SHOWN_MAX = 500;
@@ -21,9 +20,9 @@ export const page: Page = {
     const more = el("button", { on: { click: () => void load(from) } }, "Earlier ones");
     const rows = table<Entry>({
       label: "Events",
-      key: (e) => String(e.seq),
+      key: (e) => String(cursorOf(e)),
       columns: [
-        { name: "Number", cell: (e) => el("button", { class: "link mono", title: "All of it", on: { click: () => tell(`Event ${e.seq}`, el("pre", {}, JSON.stringify(e, undefined, 2))) } }, e.seq) },
+        { name: "Number", cell: (e) => el("button", { class: "link mono", title: "All of it", on: { click: () => tell(`Event ${cursorOf(e)}`, el("pre", {}, JSON.stringify(e, undefined, 2))) } }, cursorOf(e)) },
         { name: "When", cell: (e) => el("time", { class: "nowrap" }, moment(e.at_us)) },
         { name: "What", cell: (e) => typeBadge(e.type) },
         { name: "Sandbox", cell: (e) => sandboxLink(e.sandbox_id) },
@@ -35,7 +34,7 @@ export const page: Page = {
       const words = filter.value.trim().toLowerCase().split(/\s+/);
       const some = entries.filter((e) => {
         if (kind.value && !e.type.startsWith(`${kind.value}.`)) return false;
-        const text = `${e.seq} ${e.type} ${e.sandbox_id ?? ""} ${e["exec_id"] ?? ""} ${e["key_id"] ?? ""} ${e["request_id"] ?? ""} ${factsOf(e)}`.toLowerCase();
+        const text = `${cursorOf(e)} ${e.type} ${e.sandbox_id ?? ""} ${e["exec_id"] ?? ""} ${e["key_id"] ?? ""} ${e["request_id"] ?? ""} ${factsOf(e)}`.toLowerCase();
         return words.every((w) => text.includes(w));
       });
       rows.show(some);
@@ -46,20 +45,20 @@ export const page: Page = {
     }
 
     function add(fresh: readonly Entry[]): void {
-      const known = new Map(entries.map((e) => [e.seq, e]));
-      for (const e of fresh) if (e.seq) known.set(e.seq, e);
-      entries = [...known.values()].sort((a, b) => b.seq - a.seq).slice(0, SHOWN_MAX);
+      const known = new Map(entries.map((e) => [cursorOf(e), e]));
+      for (const e of fresh) if (e.seq) known.set(cursorOf(e), e);
+      entries = [...known.values()].sort((a, b) => cursorOf(b) - cursorOf(a)).slice(0, SHOWN_MAX);
       draw();
     }
 
     /** Those before a number, a stretch of the log. */
     async function load(before: number): Promise<void> {
       try {
-        const head = before || ((await ctx.cloche.call(request("GET", ["events", "head"], { signal: ctx.signal })))["head"] as Json)["seq"];
+        const head = before || (await newest(ctx.cloche, ctx.who.isHostAdmin, ctx.signal));
         from = Math.max(0, head - BACK);
         const fresh: Entry[] = [];
         for await (const e of ctx.cloche.events({ after: from, all: ctx.who.isHostAdmin, signal: ctx.signal })) {
-          if (before && e["seq"] > before) break;
+          if (before && cursorOf(e) > before) break;
           fresh.push(e as Entry);
         }
         add(fresh);

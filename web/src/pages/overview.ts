@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** How it stands, at a glance: sandboxes by state, what they use, how fast they start, and what happened last. */
 import { totalLines, watchFigures } from "../figures.js";
-import { request } from "../../../sdk/typescript/src/index.js";
-import type { Entry } from "../live.js";
+import { type Entry, cursorOf, newest } from "../live.js";
 import type { Json, Page } from "../page.js";
 import { bar, bytes, card, chart, clock, count, el, empty, factsOf, failure, loading, moment, money, pageHead, percent, relativeTime, replace, sandboxLink, startedUs, stateBadge, tile, typeBadge } from "../ui/index.js";
 
@@ -105,9 +104,9 @@ export const page: Page = {
 
     const entries: Entry[] = [];
     function addEntry(entry: Entry): void {
-      if (!entry.seq || entries.some((e) => e.seq === entry.seq)) return;
+      if (!entry.seq || entries.some((e) => cursorOf(e) === cursorOf(entry))) return;
       entries.unshift(entry);
-      entries.sort((a, b) => b.seq - a.seq);
+      entries.sort((a, b) => cursorOf(b) - cursorOf(a));
       entries.length = Math.min(entries.length, RECENT_MAX);
       replace(
         recent,
@@ -116,7 +115,7 @@ export const page: Page = {
     }
     /** The last ones before this page was opened. */
     async function askRecent(): Promise<void> {
-      const head = (await ctx.cloche.call(request("GET", ["events", "head"], { signal: ctx.signal })))["head"]["seq"] as number;
+      const head = await newest(ctx.cloche, ctx.who.isHostAdmin, ctx.signal);
       for await (const entry of ctx.cloche.events({ after: Math.max(0, head - RECENT_MAX), all: ctx.who.isHostAdmin, signal: ctx.signal })) addEntry(entry as Entry);
     }
     replace(recent, el("li", {}, empty("Nothing has happened yet", "The latest of all events are shown here.", ["Make a sandbox: ", el("a", { href: "/sandboxes" }, "Sandboxes")])));

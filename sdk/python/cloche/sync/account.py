@@ -50,7 +50,8 @@ class Account(Caller):
         all: bool = False,
         figures: bool = False,
     ) -> Iterator[Json]:
-        """Entries of the event log behind `after`; with `follow` also those to come, without end.
+        """Entries of the event log behind `after`, the `seq` of an entry, or its `place` where `all` asks for those of all
+        projects; with `follow` also those to come, without end.
 
         A connection that breaks is made again where it was: no entry is lost or comes twice. With `figures`, for who
         follows, what figures() tells comes in between, every few seconds: {type: "figures", figures}.
