@@ -105,6 +105,17 @@ def test_what_was_built_before_is_not_built_again_and_is_the_same_when_it_is(api
     assert not fresh["cached"] and fresh["digest"] == first["digest"]
 
 
+def test_what_was_removed_a_moment_ago_is_whole_when_it_is_built_again(api):
+    text = recipe("brief", "[files]", '"/etc/brief" = "brief\\n"', run=["cat /etc/brief"])
+    api.build_template(text)
+    for _ in range(3):
+        api.delete_template("brief")
+        assert api.build_template(text)["state"] == "ready"
+        assert api.template("brief")["bytes"] > 0
+        with api.create(template="brief") as sandbox:
+            assert sandbox.run("cat /etc/brief").stdout == "brief\n"
+
+
 def test_an_archive_that_has_changed_is_asked_again(api, mirror):
     api.build_template(HELLO)
     mirror.add("other", {"/usr/bin/other": "#!/bin/sh\necho other\n"})

@@ -25,7 +25,7 @@
 struct image {
 	struct digest digest;
 	uint64_t bytes, keeper;
-	bool is_unwanted, is_going;
+	bool is_unwanted, is_going, is_gone;
 	UT_hash_handle hh;
 };
 
@@ -64,14 +64,14 @@ static void add(struct images *im, const struct digest *digest, uint64_t bytes, 
 	}
 	i->bytes = bytes;
 	i->keeper = keeper;
-	i->is_unwanted = false;
+	i->is_unwanted = i->is_gone = false;
 }
 
 bool image_has(const struct fleet *fleet, const struct digest *digest, uint64_t *ret_bytes)
 {
 	const struct image *i = find(fleet, digest);
 
-	if (!i || i->is_going)
+	if (!i || i->is_going || i->is_gone)
 		return false;
 	if (ret_bytes)
 		*ret_bytes = i->bytes;
@@ -106,7 +106,7 @@ static void on_removed(const struct msg_reply *reply, void *arg)
 		log_debug("image.not_removed", "error='%s'", reply->err.message);
 		return;
 	}
-	i->bytes = 0; /* it is gone: forgotten at the next look */
+	i->is_gone = true; /* forgotten at the next look */
 }
 
 static void remove_image(struct images *im, struct image *i)
@@ -127,9 +127,13 @@ static void on_look(struct loop *loop, void *arg)
 		next = i->hh.next;
 		if (!i->is_unwanted)
 			continue;
-		if (i->bytes == 0) {
+		if (i->is_gone) {
 			HASH_DEL(im->by_digest, i);
 			free(i);
+			continue;
+		}
+		if (!i->is_going && template_has_image(im->fleet, &i->digest)) {
+			i->is_unwanted = false; /* a build that needed no step has published it */
 			continue;
 		}
 		is_done = false;
