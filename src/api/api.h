@@ -15,6 +15,7 @@
 #include "base/fair_room.h"
 #include "base/list.h"
 #include "build/build.h"
+#include "history/history.h"
 #include "hook/hook.h"
 #include "http/server.h"
 #include "preview/preview.h"
@@ -37,6 +38,7 @@ struct login_peer {
 struct http_counts {
 	uint64_t requests[API_ROUTES_MAX + 1][6];
 	uint64_t bytes_out;
+	uint64_t refused; /* for want of room: 429 and 503 */
 };
 
 struct api { /* the http_app's arg; the daemon owns it */
@@ -45,6 +47,7 @@ struct api { /* the http_app's arg; the daemon owns it */
 	struct keyring *keyring;
 	struct logins *logins;
 	struct meters *meters;
+	struct history *history;
 	struct quota *quota;
 	struct shares *shares; /* NULL: all is served as it comes */
 	struct prices prices;

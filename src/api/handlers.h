@@ -11,6 +11,10 @@ int get_ready(struct http_req *req, struct err *err);
 int get_figures(struct http_req *req, struct err *err);
 int get_doctor(struct http_req *req, struct err *err);
 
+/* history.c */
+int get_history(struct http_req *req, struct err *err);
+int list_history_running(struct http_req *req, struct err *err);
+
 /* backups.c */
 int create_backup(struct http_req *req, struct err *err);
 

@@ -99,14 +99,14 @@ struct tables {
 	size_t n;
 };
 
-/* Leaves out the event log and usage: they are large, and no decision depends on them. */
+/* The event log, history and usage come last: they are large, and no decision depends on them. */
 static int list_tables(sqlite3 *db, struct tables *ret)
 {
 	sqlite3_stmt *stmt = NULL;
 	int code = sqlite3_prepare_v2(
 		db,
 		"SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' "
-		"ORDER BY name LIKE 'event%' OR name LIKE 'usage%', name",
+		"ORDER BY name LIKE 'event%' OR name LIKE 'history%' OR name LIKE 'usage%', name",
 		-1, &stmt, NULL);
 
 	ret->n = 0;

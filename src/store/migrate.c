@@ -26,6 +26,7 @@ static const char *const steps[] = {
 	store_schema_secrets,
 	store_schema_key_use,
 	store_schema_event_chains,
+	store_schema_history,
 };
 /* clang-format on */
 

@@ -686,6 +686,20 @@ def get_usage(api, box):
     assert text.startswith(b"project_id,running_ms,cpu_ns,")
 
 
+def get_history(api, box):
+    for query, count in (("range=1h", 360), ("range=24h", 1440), ("range=7d", 1008), ("range=30d&id=default", 4320), ("scope=host", 360), (f"scope=sandbox&id={box.id}", 360)):
+        _, told = api("get_history", query=query)
+        assert {len(s["values"]) for s in told["series"]} == {told["count"]} == {count}
+
+
+def list_history_running(api, box):
+    _, page = api("list_history_running", query="limit=1")
+    assert len(page["sandboxes"]) == 1
+    while page["next_cursor"] and page["sandboxes"][-1]["id"] != box.id:
+        _, page = api("list_history_running", query=f"limit=1&cursor={page['next_cursor']}")
+    assert page["sandboxes"][-1]["id"] == box.id and page["sandboxes"][-1]["ended_us"] is None
+
+
 LIMITS = {"sandboxes": 1000, "vcpus": 1000.5, "memory_mib": "unlimited", "creates_per_minute": 10000, "budget": "1000000.5"}
 
 

@@ -172,7 +172,7 @@ def make_old(state):
             f"INSERT INTO faces SELECT id, 'volume', created_us, json_object({fields}) FROM volumes;"
             "DROP TABLE volumes; DROP TABLE secrets; ALTER TABLE keys DROP COLUMN expires_us; ALTER TABLE keys DROP COLUMN used_us;"
             "ALTER TABLE events DROP COLUMN seq; ALTER TABLE events DROP COLUMN client; ALTER TABLE events DROP COLUMN agent;"
-            "ALTER TABLE events RENAME COLUMN place TO seq; DROP TABLE event_chains; PRAGMA user_version = 12;"
+            "ALTER TABLE events RENAME COLUMN place TO seq; DROP TABLE event_chains; DROP TABLE history_pieces; DROP TABLE history_runs; DROP TABLE history_room; PRAGMA user_version = 12;"
         )
 
 

@@ -189,6 +189,8 @@ NATIVE = {
     "GET /v1/builds/{build_id}/events": Row(),
     "POST /v1/backups": Row(is_operators=True),
     "GET /v1/usage": Row(query="group_by=sandbox", cursor="cursor"),
+    "GET /v1/history": Row(query="scope=sandbox&id=<sandbox>"),
+    "GET /v1/history/running": Row(query="at_us=9000000000000000", cursor="cursor"),
     "GET /metrics": Row(is_operators=True),
     "GET /v1/events": Row(cursor="after", opens=Row(query="follow=true")),
     "GET /v1/events/head": Row(),

@@ -166,6 +166,27 @@ export class Daemon implements Caller {
     return collectCode(events(reply.pieces()), options);
   }
 
+  /**
+   * {from_us, step_ms, series: [{name, unit, aggregate, values}], …}: what was used in the last "1h", "24h", "7d" or "30d".
+   * `scope` is "project" (one's own, or for admins of "default" the one with the id or name `id`), "sandbox" (`id`, also of
+   * one that is gone) or "host". A value of null is a gap: nobody looked, or the sandbox did not run.
+   */
+  history(
+    options: { range?: "1h" | "24h" | "7d" | "30d"; scope?: "host" | "project" | "sandbox"; id?: string } & CallOptions = {},
+  ): Promise<Json> {
+    checkNames("history", { range: 1, scope: 1, id: 1, signal: 1 }, options);
+    const { range, scope, id, signal } = options;
+    return this.call(request("GET", ["history"], { query: { range, scope, id }, signal }));
+  }
+
+  /** The sandboxes that ran at a moment: id, name, template, began_us, ended_us, and cpu_milli and memory_bytes of then. */
+  async runningAt(atUs: number, options: { project?: string } = {}): Promise<Json[]> {
+    checkNames("runningAt", { project: 1 }, options);
+    const ran: Json[] = [];
+    for await (const one of this.pages(["history", "running"], "sandboxes", { at_us: atUs, project: options.project })) ran.push(one);
+    return ran;
+  }
+
   /** Rows of what was used, from day to day (UTC), both included; without days: this month. */
   async usage(
     options: { groupBy?: "project" | "sandbox" | "day"; from?: string; to?: string; project?: string } = {},

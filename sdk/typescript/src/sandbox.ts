@@ -481,6 +481,13 @@ export class Sandbox {
     return (await this.call("GET", ["usage", "samples"]))["samples"];
   }
 
+  /** What it used in the last "1h", "24h", "7d" or "30d": see the client's history(). Told also when it has ended. */
+  async history(options: { range?: "1h" | "24h" | "7d" | "30d" } = {}): Promise<Json> {
+    checkNames("history", { range: 1 }, options);
+    await this.open();
+    return this.client.history({ scope: "sandbox", id: this.id, range: options.range });
+  }
+
   /**
    * Opens a port to the outside. Opening it again makes a new token. The url lets in whoever has it, for expiresInMs or as
    * long as the sandbox lives; a public one needs none.

@@ -177,6 +177,7 @@ int delete_project(struct http_req *req, struct err *err)
 		return r;
 	hooks_forget(api->hooks, id);
 	secrets_forget(api->secrets, id);
+	history_forget_project(api->history, id);
 	event_put_text(event_begin(&event, api->events, EVENT_PROJECT_REMOVED, id, NULL), "name",
 	               name);
 	event_end(&event);

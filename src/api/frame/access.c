@@ -38,6 +38,7 @@ static void count(struct api *api, const struct http_req *req, const struct http
 	/* A client that left before its answer counts as its own mistake. */
 	api->http.requests[row][o->status ? MIN(o->status / 100, 5) : 4]++;
 	api->http.bytes_out += o->bytes;
+	api->http.refused += o->status == 429 || o->status == 503;
 }
 
 void access_ended(const struct http_req *req, const struct http_outcome *o)

@@ -96,6 +96,8 @@ void config_init(struct config *c)
 		.network_connections = 256,
 		.usage_period_ms = 10000,
 		.usage_kept_ms = 90 * DAY_MS,
+		.history_bytes = 64 * MIB,
+		.history_runs = 100000,
 		.currency = xstrdup("EUR"),
 		.events_age_ms = 30 * DAY_MS,
 		.events_bytes = 256 * MIB,

@@ -32,6 +32,7 @@ struct config {
 	uint64_t ended_age_ms, ended_bytes;
 	uint64_t watchdog_ms; /* 0: parts are never replaced for being stuck */
 	uint64_t usage_period_ms, usage_kept_ms;
+	uint64_t history_bytes, history_runs;
 	struct prices prices;
 	char *currency;
 	uint64_t events_age_ms, events_bytes, events_count; /* kept at most */

@@ -95,6 +95,8 @@ const struct setting settings[] = {
 	{"ceilings", "timeout", "max-timeout", SETTING_DURATION, AT(max_timeout_ms), 1000, 3650 * DAY_MS, "the longest lifetime that a sandbox may ask for"},
 	{"usage", "period", "usage-period", SETTING_DURATION, AT(usage_period_ms), 100, DAY_MS, "time between two readings of what a sandbox uses (default 10s)"},
 	{"usage", "keep", "usage-keep", SETTING_DURATION, AT(usage_kept_ms), DAY_MS, 3650 * DAY_MS, "how long the usage of single sandboxes is kept (default 90d)"},
+	{"history", "size", "history-size", SETTING_SIZE, AT(history_bytes), MIB, TIB, "how many bytes of history are kept; past that the project that has most loses the oldest of its sandboxes"},
+	{"history", "runs", "history-runs", SETTING_COUNT64, AT(history_runs), 100, 10000000, "how many runs of sandboxes are remembered, to tell what ran at a moment"},
 	{"prices", "currency", "currency", SETTING_STRING, AT(currency), 0, 0, "currency of all prices, such as EUR"},
 	{"prices", "cpu_hour", "price-cpu-hour", SETTING_MONEY, AT(prices.cpu_hour), 0, UINT64_MAX, "price of an hour of CPU time that was used, such as 0.05"},
 	{"prices", "memory_gib_hour", "price-memory-gib-hour", SETTING_MONEY, AT(prices.memory_gib_hour), 0, UINT64_MAX, "price of an hour of a GiB of the memory limit"},

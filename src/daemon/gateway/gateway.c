@@ -174,6 +174,7 @@ static int run(struct gateway *g, struct err *err)
 		g->boot_id[0] = '\0';
 	g->statm_fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
 	g->proc_fd_dir = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	host_reading_open(&g->host_reading);
 	if (c->tls_cert) /* while it can still read the key */
 		r = tls_context_new(c->tls_cert, c->tls_key, &g->tls, err);
 	if (r == 0)

@@ -5,6 +5,7 @@
  * it is made of, listeners.c lets clients in.
  */
 #include "api/api.h"
+#include "api/operate/host_reading.h"
 #include "base/text/toml.h"
 #include "daemon/child.h"
 #include "daemon/outgoing.h"
@@ -30,10 +31,12 @@ struct gateway {
 	struct keyring *keyring;
 	struct logins *logins;
 	struct meters *meters;
+	struct history *history;
 	struct quota *quota;
 	struct shares *shares;
 	char boot_id[40]; /* of the running kernel */
 	int statm_fd, proc_fd_dir;
+	struct host_reading host_reading;
 	struct fleet *fleet;
 	struct http_server *server;
 	struct tls_context *tls;

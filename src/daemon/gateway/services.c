@@ -89,6 +89,28 @@ static int open_meters(struct gateway *g, struct err *err)
 	return meters_open(g->store, g->boot_id, &g->meters, err);
 }
 
+static int open_history(struct gateway *g, struct err *err)
+{
+	const struct config *c = g->site->config;
+	const struct history_config config = {
+		.loop = g->loop,
+		.store = g->store,
+		.bytes_max = c->history_bytes,
+		.runs_max = c->history_runs,
+		.period_us = c->usage_period_ms * 1000,
+	};
+
+	return history_open(&config, &g->history, err);
+}
+
+static void on_use(const char *project_id, const char *key_id, const struct usage *more, void *arg)
+{
+	const struct gateway *g = arg;
+
+	quota_on_use(project_id, key_id, more, g->quota);
+	history_on_use(g->history, project_id, more);
+}
+
 static int open_quota(struct gateway *g, struct err *err)
 {
 	const struct config *c = g->site->config;
@@ -111,7 +133,7 @@ static int open_quota(struct gateway *g, struct err *err)
 	r = quota_open(&config, &g->quota, err);
 
 	if (r == 0)
-		meters_on_use(g->meters, quota_on_use, g->quota);
+		meters_on_use(g->meters, on_use, g);
 	return r;
 }
 
@@ -195,6 +217,7 @@ static int open_fleet(struct gateway *g, struct err *err)
 		.execs_max = c->execs_max,
 		.boot_id = g->boot_id,
 		.meters = g->meters,
+		.history = g->history,
 		.quota = g->quota,
 		.shares = g->shares,
 		.secrets = g->secrets,
@@ -259,6 +282,7 @@ static int open_api(struct gateway *g, struct err *err)
 	                      .keyring = g->keyring,
 	                      .logins = g->logins,
 	                      .meters = g->meters,
+	                      .history = g->history,
 	                      .quota = g->quota,
 	                      .shares = g->shares,
 	                      .prices = g->site->config->prices,
@@ -279,10 +303,41 @@ static int open_api(struct gateway *g, struct err *err)
 	return 0;
 }
 
+static void feed_history(void *arg)
+{
+	const struct gateway *g = arg;
+
+	fleet_feed_history(g->fleet);
+}
+
+static bool read_host(uint64_t elapsed_us, uint64_t of[HISTORY_FIGURES_MAX], void *arg)
+{
+	struct gateway *g = arg;
+
+	return host_reading_take(&g->host_reading, &g->api, elapsed_us, of);
+}
+
+static bool has_disk_room(void *arg)
+{
+	const struct gateway *g = arg;
+
+	return fleet_disk(g->fleet)->state == DISK_OK;
+}
+
+static int start_history(struct gateway *g, struct err *err)
+{
+	(void)err;
+	history_start(g->history, &(struct history_sources){.feed = feed_history,
+	                                                    .host = read_host,
+	                                                    .has_room = has_disk_room,
+	                                                    .arg = g});
+	return 0;
+}
+
 static int (*const steps[])(struct gateway *g, struct err *err) = {
-	open_loop,   open_store,  open_events,    open_outgoing, open_keyring,
-	open_logins, open_meters, open_quota,     open_secrets,  open_wall,
-	open_fleet,  open_builds, open_wall_link, open_problems, open_api,
+	open_loop,   open_store,     open_events,   open_outgoing, open_keyring,  open_logins,
+	open_meters, open_history,   open_quota,    open_secrets,  open_wall,     open_fleet,
+	open_builds, open_wall_link, open_problems, open_api,      start_history,
 };
 
 int services_open(struct gateway *g, struct err *err)
@@ -324,6 +379,7 @@ void services_close(struct gateway *g)
 	compat_close(&g->api);
 	problems_free(g->problems);
 	builds_close(g->builds);
+	history_stop(g->history);
 	sources_done(&g->sources);
 	registries_done(&g->registries);
 	if (g->fleet)
@@ -333,6 +389,7 @@ void services_close(struct gateway *g)
 	secrets_close(g->secrets);
 	master_keys_done(&g->master_keys);
 	meters_close(g->meters);
+	history_close(g->history);
 	quota_close(g->quota);
 	shares_free(g->shares);
 	logins_free(g->logins);

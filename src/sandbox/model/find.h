@@ -36,6 +36,8 @@ const struct isolation *fleet_isolation(const struct fleet *fleet, uint32_t engi
 bool fleet_forbids(const struct fleet *fleet, uint32_t engine); /* to clients, by its settings */
 /* Bytes of execs' output on disk; project_id NULL: of all. */
 uint64_t fleet_output_kept(const struct fleet *fleet, const char *project_id);
+/* Tells a reading of history what each running sandbox uses. */
+void fleet_feed_history(struct fleet *fleet);
 /* Starts readings of a project's sandboxes that were not read for a moment, so that the next look
  * is fresh. */
 void fleet_freshen(struct fleet *fleet, const char *project_id);

@@ -4,6 +4,7 @@
 #include "broker/msg.h"
 #include "event/event.h"
 #include "event/metrics.h"
+#include "history/history.h"
 #include "loop/loop.h"
 #include "net/match/range.h"
 #include "sandbox/model/sandbox.h"
@@ -46,6 +47,7 @@ struct fleet_config {
 	const char *backup_dir;         /* for copies of the database; NULL: no backups */
 	const char *boot_id;            /* of the running kernel; NULL: it is read from /proc */
 	struct meters *meters;          /* NULL: nothing is metered */
+	struct history *history;        /* NULL: none is kept */
 	struct quota *quota;            /* NULL: there are none */
 	struct shares *shares;          /* NULL: all is served as it comes */
 	struct secrets *secrets;        /* NULL: none are kept */

@@ -21,6 +21,7 @@
 #include "base/units.h"
 #include "sandbox/model/owner.h"
 #include "sandbox/model/registry.h"
+#include "sandbox/usage/history_feed.h"
 #include "sandbox/usage/samples.h"
 #include "tenant/day.h"
 
@@ -324,6 +325,7 @@ void account_adopt(struct sandbox *s)
 	else if (meters_of(s))
 		s->account->meter = meter_find(meters_of(s), s->id);
 	count_noted_calls(s);
+	history_adopt(s);
 }
 
 static void on_kept_final(const struct msg_reply *reply, void *arg)
@@ -370,6 +372,7 @@ void account_settle_old(struct fleet *fleet)
 {
 	if (fleet->config.meters)
 		meters_each(fleet->config.meters, settle_one, fleet);
+	history_settle(fleet);
 }
 
 static void end_meter(struct sandbox *s)
@@ -411,6 +414,7 @@ static void release(struct sandbox *s)
 
 void account_on_move(struct sandbox *s, enum sandbox_state next)
 {
+	history_on_move(s, next);
 	if (next == SANDBOX_STOPPED || next == SANDBOX_FAILED ||
 	    (next == SANDBOX_PAUSED && s->paused_in[0]))
 		release(s);

@@ -24,6 +24,18 @@ class AsyncAccount(AsyncCaller):
         """What the daemon's host can do, what is missing and how to get it: jail, checks; for admins of "default"."""
         return await self.call(request("GET", ["doctor"]))
 
+    async def history(self, range: str = "1h", *, scope: str = "project", id: Optional[str] = None) -> Json:
+        """{from_us, step_ms, series: [{name, unit, aggregate, values}], …}: what was used in the last "1h", "24h", "7d" or "30d".
+
+        `scope` is "project" (one's own, or for admins of "default" the one with the id or name `id`), "sandbox" (`id`, also of one
+        that is gone) or "host". A value of None is a gap: nobody looked, or the sandbox did not run.
+        """
+        return await self.call(request("GET", ["history"], query={"scope": scope, "id": id, "range": range}))
+
+    async def running_at(self, at_us: int, *, project: Optional[str] = None) -> List[Json]:
+        """The sandboxes that ran at a moment: id, name, template, began_us, ended_us, and cpu_milli and memory_bytes of then."""
+        return await all_of(self.pages(["history", "running"], "sandboxes", {"at_us": at_us, "project": project}))
+
     async def usage(
         self,
         *,

@@ -298,6 +298,12 @@ class Sandbox(Runs, Reach):
         samples: List[Json] = (self._call("GET", ["usage", "samples"]))["samples"]
         return samples
 
+    def history(self, range: str = "1h") -> Json:
+        """What it used in the last "1h", "24h", "7d" or "30d": see the client's history(). Told also when it has ended."""
+        self.open()
+        query = {"scope": "sandbox", "id": self.id, "range": range}
+        return self.client.call(request("GET", ["history"], query=query))
+
     def pause(self, *, to: Optional[str] = None, on_connection: Optional[str] = None) -> SandboxInfo:
         """Stops all processes where they are; resume() or the next call lets them go on.
 
