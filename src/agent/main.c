@@ -18,7 +18,7 @@
 #include "agent/vm/init.h"
 #include "agent/vm/serial.h"
 #include "base/log.h"
-#include "base/slice.h"
+#include "base/process/slice.h"
 
 #include <fcntl.h>
 #include <linux/close_range.h>

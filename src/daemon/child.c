@@ -2,7 +2,7 @@
 #include "daemon/child.h"
 
 #include "base/fd.h"
-#include "base/slice.h"
+#include "base/process/slice.h"
 #include "broker/broker.h"
 #include "daemon/confine/confine.h"
 #include "daemon/watchdog.h"

@@ -2,7 +2,7 @@
 /* The agent as its host sees it: execs. */
 #include "agent-host.h"
 #include "base/id.h"
-#include "base/spawn.h"
+#include "base/process/spawn.h"
 
 #include <fcntl.h>
 #include <signal.h>

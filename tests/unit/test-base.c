@@ -6,7 +6,7 @@
 #include "base/json/json.h"
 #include "base/list.h"
 #include "base/parse.h"
-#include "base/spawn.h"
+#include "base/process/spawn.h"
 #include "test.h"
 
 #include <fcntl.h>

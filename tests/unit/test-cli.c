@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The CLI's own parts: options, text for people, and both directions of tar. */
 #include "base/fd.h"
-#include "base/spawn.h"
+#include "base/process/spawn.h"
 #include "cli/copy/mktar.h"
 #include "cli/copy/untar.h"
 #include "cli/frame/commands.h"

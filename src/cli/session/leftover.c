@@ -7,7 +7,7 @@
  */
 #include "cli/session/leftover.h"
 
-#include "base/spawn.h"
+#include "base/process/spawn.h"
 
 #include <fcntl.h>
 #include <glob.h>

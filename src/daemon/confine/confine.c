@@ -2,7 +2,7 @@
 /* Security depends on the order of the steps, so it is a table. */
 #include "daemon/confine/confine.h"
 
-#include "base/capabilities.h"
+#include "base/process/capabilities.h"
 
 #include <assert.h>
 #include <grp.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/fd.h"
 #include "base/parse.h"
-#include "base/spawn.h"
+#include "base/process/spawn.h"
 #include "daemon/probe/probe.h"
 
 #include <fcntl.h>

@@ -10,8 +10,8 @@
  */
 #include "engine/guest/spawner_process.h"
 
-#include "base/capabilities.h"
 #include "base/fd.h"
+#include "base/process/capabilities.h"
 #include "engine/guest/child_orders.h"
 #include "engine/guest/guest.h"
 #include "engine/linux/namespaces.h"

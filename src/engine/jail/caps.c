@@ -6,7 +6,7 @@
  */
 #include "engine/jail/jail_child.h"
 
-#include "base/capabilities.h"
+#include "base/process/capabilities.h"
 
 #include <linux/capability.h>
 #include <sys/prctl.h>

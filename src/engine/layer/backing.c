@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/layer/backing.h"
 
-#include "base/spawn.h"
+#include "base/process/spawn.h"
 #include "engine/linux/btrfs.h"
 
 #include <fcntl.h>

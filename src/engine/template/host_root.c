@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/fs/dir_reader.h"
-#include "base/spawn.h"
+#include "base/process/spawn.h"
 #include "engine/linux/dir_tree.h"
 #include "engine/template/drivers.h"
 #include "engine/template/fittings.h"

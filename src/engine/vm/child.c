@@ -2,7 +2,7 @@
 #include "engine/vm/child.h"
 
 #include "base/fd.h"
-#include "base/slice.h"
+#include "base/process/slice.h"
 #include "base/units.h"
 #include "engine/layer/own_tmpfs.h"
 #include "engine/vm/boot/machine.h"

@@ -6,7 +6,7 @@
  */
 #include "engine/vm/disk.h"
 
-#include "base/spawn.h"
+#include "base/process/spawn.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

@@ -5,7 +5,7 @@
  */
 #include "engine/vm/boot/machine.h"
 
-#include "base/spawn.h"
+#include "base/process/spawn.h"
 #include "engine/guest/guest.h"
 #include "engine/vm/boot/initrd.h"
 #include "engine/vm/boot/kernel.h"

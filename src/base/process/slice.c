@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/slice.h"
+#include "base/process/slice.h"
 
 #include <linux/sched/types.h>
 #include <sys/syscall.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/spawn.h"
+#include "base/process/spawn.h"
 
 #include "base/fd.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/capabilities.h"
+#include "base/process/capabilities.h"
 
 #include <errno.h>
 #include <linux/capability.h>
