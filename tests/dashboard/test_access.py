@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from dashboard.conftest import PATIENCE_MS
+from dashboard.test_history import with_a_past
 from harness.npm import NPM, made_once, run
 from playwright.sync_api import expect
 
@@ -60,6 +61,16 @@ def test_the_pages(tab, client, lively, wrong_on):
             go(page, path)
             found += wrong_on(page, path)
     client.delete_secret("EXAMPLE_KEY")
+    assert not found, "\n".join(found)
+
+
+def test_the_past_and_the_table_behind_it(tab, wrong_on):
+    with tab("/") as page:
+        with_a_past(page)
+        page.click(".history >> text=Day")
+        page.click(".history summary")
+        page.wait_for_selector(".history details tbody tr")
+        found = wrong_on(page, "history")
     assert not found, "\n".join(found)
 
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /** What the machine is and what it lacks: the doctor's findings, the engines with their walls, and room that is left. */
+import { historyCard } from "../history.js";
 import type { Json, Page } from "../page.js";
 import { bytes, card, el, empty, failure, facts, loading, moment, pageHead, relativeTime, replace, startedUs, table, tile } from "../ui/index.js";
 
@@ -28,6 +29,7 @@ export const page: Page = {
   title: "Host",
   mount(root, ctx) {
     const place = el("div", {}, loading());
+    const below = el("div", { class: "below" });
     const checks = table<Json>({
       label: "Findings",
       key: (c) => c["name"],
@@ -59,6 +61,9 @@ export const page: Page = {
             doctor && tile("Jails", doctor["jail"] ? "can run" : "cannot run", `checked at ${moment(doctor["checked_us"])}`),
           ),
           el("div", { class: "columns" }, ((health["engines"] ?? []) as Json[]).map(engine)),
+        );
+        replace(
+          below,
           doctor ? el("section", { class: "card flush" }, checks.node) : empty("Only admins of the project default can see the host's checks", "They tell what the machine can do and what is missing.", "Ask an admin, or log in with a key of theirs."),
           el("p", { class: "dim" }, el("a", { href: "/licences" }, "Licences of what this program is made of")),
         );
@@ -67,7 +72,7 @@ export const page: Page = {
       }
     }
 
-    replace(root, pageHead("Host"), place);
+    replace(root, pageHead("Host"), place, ctx.who.isHostAdmin ? historyCard(ctx, "host", ctx.signal).node : null, below);
     const again = ctx.live.keep(show, (entry) => /^(daemon|sandbox|snapshot|template)\./.test(entry.type), ctx.signal, GAP_MS);
     return () => undefined;
   },

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** How it stands, at a glance: sandboxes by state, what they use, how fast they start, and what happened last. */
 import { totalLines, watchFigures } from "../figures.js";
+import { historyCard } from "../history.js";
 import { type Entry, cursorOf, newest } from "../live.js";
 import type { Json, Page } from "../page.js";
 import { bar, bytes, card, chart, clock, count, el, empty, factsOf, failure, loading, moment, money, pageHead, percent, relativeTime, replace, sandboxLink, startedUs, stateBadge, tile, typeBadge } from "../ui/index.js";
@@ -44,13 +45,15 @@ export const page: Page = {
     const recentCard = card("Latest events", recent, el("a", { href: "/events" }, "All events"));
     const problems = el("ul", { class: "problems", data: { what: "problems" } });
     problems.hidden = true;
+    const chooser = el("select", { "aria-label": "Project", hidden: true, on: { change: () => past.again() } });
+    const past = historyCard(ctx, "project", ctx.signal, () => chooser.value || undefined, chooser);
     let health: Json = {};
     let latest: Json | undefined;
     let shown = "";
     let isUp = false;
 
     function draw(figures: Json): void {
-      if (!isUp) replace(root, pageHead("Overview"), problems, tiles, el("div", { class: "columns" }, card("CPU", cpu.node), card("Memory", memory.node)), el("div", { class: "columns" }, startCard, recentCard));
+      if (!isUp) replace(root, pageHead("Overview"), problems, tiles, el("div", { class: "columns" }, card("CPU", cpu.node), card("Memory", memory.node)), el("div", { class: "columns" }, startCard, recentCard), past.node);
       isUp = true;
       latest = figures;
       drawTiles(figures);
@@ -102,6 +105,14 @@ export const page: Page = {
       if (latest && !ctx.signal.aborted) drawTiles(latest);
     }
 
+    /** Who sees all projects may look at each. */
+    async function askProjects(): Promise<void> {
+      if (!ctx.who.isHostAdmin) return;
+      const all = await ctx.cloche.projects();
+      replace(chooser, all.map((p) => el("option", { value: p["id"], selected: p["id"] === (chooser.value || ctx.who.project.id) }, p["name"])));
+      chooser.hidden = all.length < 2;
+    }
+
     const entries: Entry[] = [];
     function addEntry(entry: Entry): void {
       if (!entry.seq || entries.some((e) => cursorOf(e) === cursorOf(entry))) return;
@@ -122,6 +133,7 @@ export const page: Page = {
     ctx.live.keep(() => askRecent().catch(() => undefined), () => false, ctx.signal); // those to come are told
 
     replace(root, loading());
+    ctx.live.keep(() => askProjects().catch(() => undefined), (entry) => entry.type.startsWith("project."), ctx.signal);
     ctx.live.keep(askHealth, (entry) => entry.type.startsWith("daemon."), ctx.signal); // what else moves in it is told by figures
     watchFigures(ctx, draw, (error) => {
       if (!isUp) replace(root, failure(error));

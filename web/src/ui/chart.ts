@@ -25,6 +25,8 @@ export interface ChartOptions {
   /** Steps of the vertical axis are powers of two. */
   isBytes?: boolean;
   label: string;
+  /** Called with the time that a click on the chart means. */
+  pick?: ((seconds: number) => void) | undefined;
 }
 
 export interface Chart {
@@ -38,6 +40,19 @@ const LABEL_WIDTH = 62;
 /** The least that the axis of time spans: labels a few seconds apart would say the same. */
 const SPAN_MIN_S = 60;
 const BYTE_STEPS = Array.from({ length: 40 }, (_n, i) => 2 ** (i + 10));
+
+/** Times of a long stretch need no seconds, of days no hours. */
+function timeName(at: number, stretch: number): string {
+  if (stretch > 2 * 86_400) return new Date(at * 1000).toLocaleDateString("en-GB", { day: "numeric", month: "short" });
+  return stretch > 3 * 3600 ? clock(at * 1e6).slice(0, 5) : clock(at * 1e6);
+}
+
+/** A value between two gaps has no line: it is drawn as a point. */
+function alone(plot: uPlot, series: number): number[] {
+  const values = plot.data[series]!;
+  const isGap = (v: number | null | undefined): boolean => v === null || v === undefined;
+  return Array.from(values, (_v, i) => i).filter((i) => !isGap(values[i]) && isGap(values[i - 1]) && isGap(values[i + 1]));
+}
 
 function token(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -53,7 +68,7 @@ export function chart(options: ChartOptions): Chart {
   function axes(): uPlot.Axis[] {
     const line = { stroke: token("--ink-2"), grid: { stroke: token("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
     const names = bars;
-    const x: uPlot.Axis = { ...line, grid: { show: false }, size: 34, gap: 9, values: (_u, splits) => splits.map((at) => clock(at * 1e6)), space: 90 };
+    const x: uPlot.Axis = { ...line, grid: { show: false }, size: 34, gap: 9, values: (u, splits) => splits.map((at) => timeName(at, u.scales["x"]!.max! - u.scales["x"]!.min!)), space: 90 };
     if (names) {
       x.values = (_u, splits) => splits.map((at) => names[at] ?? "");
       x.splits = (u) => names.map((_name, i) => i).filter((i) => i % Math.max(1, Math.ceil((names.length * LABEL_WIDTH) / u.width)) === 0);
@@ -85,7 +100,7 @@ export function chart(options: ChartOptions): Chart {
           names ? { label: "", value: (_u: uPlot, v: number) => names[v] ?? "" } : {},
           ...options.series.map((s): uPlot.Series => {
             const colour = token(`--chart-${s.colour}`);
-            const look: uPlot.Series = { label: s.name, stroke: colour, width: 1.5, points: { show: false } };
+            const look: uPlot.Series = { label: s.name, stroke: colour, width: 1.5, points: { show: false, filter: names ? () => null : alone } };
             if (names) {
               look.paths = uPlot.paths.bars!({ size: [0.7, 48], radius: 0.15 });
               look.fill = colour;
@@ -98,6 +113,9 @@ export function chart(options: ChartOptions): Chart {
       data,
       node,
     );
+    const { pick } = options;
+    const drawn = plot;
+    if (pick) plot.over.addEventListener("click", (event) => pick(drawn.posToVal(event.offsetX, "x")));
   }
 
   let wide = 0;

@@ -64,6 +64,11 @@ export function moment(us: number): string {
   return new Date(us / 1000).toISOString().replace("T", " ").replace(/\.\d+Z$/, " UTC");
 }
 
+/** The same by the clock of who looks. */
+export function localMoment(us: number): string {
+  return new Date(us / 1000).toLocaleString("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit" });
+}
+
 /** An id short enough for a table; the whole is in its title. */
 export function shortId(id: string): string {
   return id.length > 14 ? `${id.slice(0, 11)}…` : id;

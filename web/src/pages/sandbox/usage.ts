@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /** What it uses of what it may: plots of what the daemon remembers and of what comes, and the sums since it was made. */
+import { historyCard } from "../../history.js";
 import { bar, bytes, card, chart, type Chart, count, el, facts, loading, money, percent, replace, span } from "../../ui/index.js";
 import type { Box, Sample } from "./box.js";
 import type { Panel } from "./panel.js";
@@ -26,6 +27,7 @@ function mountUsage(root: HTMLElement, box: Box, signal: AbortSignal): void {
     now,
     el("div", { class: "columns" }, plots.map(([name, plot]) => card(name, plot.chart.node))),
     card("Since it was created", sums),
+    historyCard(box.ctx, "sandbox", signal, () => box.id).node,
   );
 
   function meter(name: string, used: number | null, most: number | undefined, format: (v: number) => string): HTMLElement {
