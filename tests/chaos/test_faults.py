@@ -11,6 +11,7 @@ diff, apply and import, and the agent in an exec.
 import json
 import os
 import random
+import threading
 from collections import Counter
 
 import pytest
@@ -295,6 +296,21 @@ def test_O03_a_call_that_fails_costs_that_operation_and_leaves_nothing(faulty, o
         print(f"\n{operation} {part}, seed {SEED}: {tally}")
     assert not tally.failures, f"{tally}\n" + "\n".join(tally.failures)
     assert SAMPLE != "all" or tally.came > 0, f"no fault came: {tally}"
+
+
+def test_a_call_to_a_sandbox_whose_connection_was_lost_waits_for_the_next_one(faulty):
+    one, answers = prepare(faulty, "exec"), []
+    losses = faulty.log().count("sandbox.link_down")
+    first = threading.Thread(target=lambda: answers.append(one.exec()))
+    with injected(pids_of(faulty, "gateway"), Fault("gateway", "sendto", "1..2", "EIO")):
+        first.start()
+        while first.is_alive() and faulty.log().count("sandbox.link_down") == losses:
+            pass  # it is made again a moment later
+        answers.append(one.exec())
+        first.join()
+    assert faulty.log().count("sandbox.link_down") > losses, answers
+    assert [(status, status == 200 and body["stdout"]) for status, body in answers] == [(200, "fine\n")] * 2, answers
+    clear(faulty)
 
 
 def test_a_create_that_could_not_be_brought_to_disk_leaves_no_sandbox(faulty):

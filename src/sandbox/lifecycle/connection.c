@@ -99,6 +99,8 @@ static void on_link_up(void *arg)
 		if (!network_is_settled(s))
 			network_apply(s, NULL, NULL);
 		s->fleet->on_rejoined(s);
+		if (s->state == SANDBOX_RUNNING)
+			sandbox_tell_all(s, &s->callers, NULL);
 		pause_on_link(s);
 	} else if (s->spare) {
 		s->fleet->spares->on_up(s);

@@ -2,7 +2,8 @@
 /*
  * A stopped persistent sandbox is resumed by a create over its kept layer: same id, name,
  * environment, limits and tags; its processes are new. All requests for it wait in `callers`, in
- * any state, so any number of calls make one start.
+ * any state, so any number of calls make one start. A call to one that runs, but whose connection
+ * to the agent was lost and is being made again, waits there too.
  */
 #include "sandbox/lifecycle/lifecycle.h"
 #include "sandbox/model/ceiling.h"
@@ -36,6 +37,8 @@ int sandbox_resume(struct sandbox *s, sandbox_done_fn done, void *arg, struct er
 
 	switch (s->state) {
 	case SANDBOX_RUNNING:
+		if (!link_is_up(s->link))
+			break;
 		sandbox_touch(s);
 		sandbox_tell(s->fleet, done, arg, s, NULL);
 		return 0;
@@ -78,6 +81,8 @@ bool sandbox_wakes_by_call(const struct sandbox *s)
 	if (s->state == SANDBOX_PAUSING || s->state == SANDBOX_PAUSED)
 		return s->auto_resumes || s->phase == PHASE_SAVING || pause_is_on_disk(s) ||
 		       s->pause_cause == END_IDLE;
+	if (s->state == SANDBOX_RUNNING)
+		return !link_is_up(s->link);
 	return sandbox_is_resting(s) || (s->state == SANDBOX_CREATING && s->resumes > 0);
 }
 
