@@ -44,6 +44,7 @@ static const struct {
 	{"network", cmd_network,    "show, change, explain and suggest what a sandbox may reach"},
 	{"dashboard", cmd_dashboard, "open the dashboard in a browser"},
 	{"top",     cmd_top,        "show what running sandboxes use, live"},
+	{"history", cmd_history,    "show what was used in the last hour, day, week or month"},
 	{"usage",   cmd_usage,      "say what was used, and what it cost"},
 	{"quota",   cmd_quota,      "show and set what may be used"},
 	{"key",     cmd_key,        "create, list and revoke API keys"},

@@ -2,6 +2,7 @@
 """What was used in the past, and what ran then: kept over restarts and kills, and told to nobody else. tests/unit/test-history.c moves the clock."""
 
 import contextlib
+import json
 import os
 import signal
 import time
@@ -10,6 +11,7 @@ import pytest
 from cloche import Client
 from cloche.errors import Forbidden, InvalidField, NotFound
 from harness import audit
+from harness.cli import Cli
 from harness.daemon import Daemon, call, wait_for
 from harness.running import running
 
@@ -121,6 +123,23 @@ def test_a_cursor_that_no_page_told_is_refused(read_often):
     for cursor in ("1", "1.sb_short", "x.sb_" + "a" * 26):
         status, body = call(read_often[0], "GET", f"/v1/history/running?cursor={cursor}")
         assert (status, body["error"]["field"]) == (400, "cursor")
+
+
+def test_the_command_line_shows_the_past_and_what_ran_then(read_often, box):
+    daemon, client = read_often
+    cli = Cli(daemon)
+    wait_for(lambda: values(box.history(), "memory_bytes"), 30, "a reading")
+    head, *rows = cli.ok("history", box.id).splitlines()
+    assert head.split() == ["FIGURE", "NOW", "MOST", "COURSE"]
+    assert [row.split()[0] for row in rows] == ["cpu", "memory", "disk", "network", "network"] and "█" in rows[1]
+    assert cli.ok("history", "--host", "-r", "7d").count("\n") == 16
+    assert json.loads(cli.ok("history", "-r", "24h", "--json"))["count"] == 1440
+    assert box.id in cli.ok("ps", "--at", "0", "-q").split()
+    assert box.id not in cli.ok("ps", "--at", "1h")
+    assert cli.ok("ps", "--at", "0").split("\n")[0].split() == ["ID", "NAME", "TEMPLATE", "BEGAN", "ENDED", "CPUS", "MEMORY"]
+    for words, complaint in ((("ps", "--at", "noon"), "must be a moment such as"), (("ps", "--at", "1h", "-a"), "leave out"), (("history", "--host", box.id), "give one of")):
+        status, out, err = cli(*words)
+        assert (status, out) == (125, "") and complaint in err
 
 
 def execs_of(client):

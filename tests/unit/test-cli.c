@@ -8,6 +8,7 @@
 #include "cli/remote/remote.h"
 #include "cli/session/script_language.h"
 #include "cli/session/session.h"
+#include "cli/term/moment.h"
 #include "cli/term/opts.h"
 #include "cli/term/text.h"
 #include "test.h"
@@ -606,4 +607,35 @@ TEST(a_key_file_holds_one_key_and_nothing_else)
 		CHECK_STR(key ? key : "none", cases[i].key ? cases[i].key : "none");
 	}
 	scratch_done(&s);
+}
+
+TEST(a_moment_is_a_day_and_a_time_or_how_long_ago)
+{
+	const uint64_t now_us = UINT64_C(1794924000000000); /* 2026-11-17T14:00:00Z */
+	static const struct {
+		const char *text;
+		int64_t ago_s;
+	} rows[] = {
+		{"2026-11-17T14:00Z", 0},
+		{"2026-11-17T13:59:30Z", 30},
+		{"2026-11-16 14:00Z", 86400},
+		{"2026-11-17T13:00", 3600},
+		{"13:58", 120},
+		{"13:59:58Z", 2},
+		{"90s", 90},
+		{"2h", 7200},
+		{"0", 0},
+	};
+	static const char *const wrong[] = {
+		"",        "now", "2026-11-17", "2026-11-17T14", "25:00", "2026-11-17T14:00x",
+		"14:00Zz", "-1h"};
+	uint64_t us;
+
+	(void)setenv("TZ", "UTC", 1);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		CHECK_INT(moment_parse(rows[i].text, now_us, &us), 0);
+		CHECK_INT((int64_t)((now_us - us) / 1000000), rows[i].ago_s);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
+		CHECK_INT(moment_parse(wrong[i], now_us, &us), -EINVAL);
 }

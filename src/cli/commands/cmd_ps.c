@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "cli/frame/resource.h"
 #include "cli/session/spec.h"
+#include "cli/term/moment.h"
 #include "cli/term/text.h"
 
 #include <inttypes.h>
@@ -10,7 +11,7 @@
 
 struct ps {
 	bool all, quiet;
-	const char *tag;
+	const char *tag, *at;
 };
 
 static bool has(const json_t *sandboxes, const json_t *sandbox)
@@ -86,6 +87,41 @@ static const struct column sandbox_columns[] = {
 static const struct resource sandbox_resource = {.plural = "sandboxes",
                                                  .columns = sandbox_columns,
                                                  .n_columns = ARRAY_SIZE(sandbox_columns)};
+
+static char *cell_moment(const json_t *run, const char *field)
+{
+	uint64_t us = command_number(run, field);
+	char text[32];
+
+	if (!us)
+		return NULL;
+	moment_format(us, text);
+	return xstrdup(text);
+}
+
+static char *cell_cpus(const json_t *run, const char *field)
+{
+	return json_is_integer(json_object_get(run, field))
+	               ? xasprintf("%.2f", (double)command_number(run, field) / 1000)
+	               : NULL;
+}
+
+static char *cell_known_bytes(const json_t *run, const char *field)
+{
+	return json_is_integer(json_object_get(run, field)) ? cell_bytes(run, field) : NULL;
+}
+
+static const struct column run_columns[] = {
+	{"ID", "id"},
+	{"NAME", "name"},
+	{"TEMPLATE", "template"},
+	{"BEGAN", "began_us", cell_moment},
+	{"ENDED", "ended_us", cell_moment},
+	{"CPUS", "cpu_milli", cell_cpus},
+	{"MEMORY", "memory_bytes", cell_known_bytes},
+};
+static const struct resource run_resource = {
+	.plural = "sandboxes", .columns = run_columns, .n_columns = ARRAY_SIZE(run_columns)};
 
 /* The command as one line: its words, or the shell's text. */
 static char *cell_command(const json_t *exec, const char *field)
@@ -170,12 +206,40 @@ static int list_execs(struct command *c, struct err *err)
 	return 0;
 }
 
+static int list_ran(struct command *c, struct err *err)
+{
+	const struct ps *opts = c->arg;
+	auto_json json_t *ran = json_array();
+	auto_free char *path = NULL;
+	char at[24];
+	uint64_t at_us;
+	int r;
+
+	if (opts->all || opts->tag || c->n_words)
+		return err_set(err, ERR_BAD_REQUEST, 0,
+		               "--at lists what ran at a moment: leave out --all, --tag and "
+		               "SANDBOX");
+	if (moment_parse(opts->at, clock_wall_us(), &at_us) < 0)
+		return err_set(err, ERR_BAD_REQUEST, 0,
+		               "--at must be a moment such as 2026-11-17T14:00, 14:00, or 2h for "
+		               "two hours ago");
+	(void)snprintf(at, sizeof(at), "%" PRIu64, at_us);
+	path = remote_query(remote_path("history", "running"), "at_us", at);
+	path = remote_query(path, "limit", "1000");
+	r = remote_list(c->remote, path, "sandboxes", ran, err);
+	if (r == 0)
+		show(c, &run_resource, ran);
+	return r;
+}
+
 static int ps(struct command *c, struct err *err)
 {
 	const struct ps *opts = c->arg;
 	auto_json json_t *sandboxes = json_array();
 	int r;
 
+	if (opts->at)
+		return list_ran(c, err);
 	if (c->n_words == 1)
 		return list_execs(c, err);
 	r = fetch(c, NULL, sandboxes, err);
@@ -196,6 +260,8 @@ int cmd_ps(int argc, char **argv)
 		{'a', "all", OPT_FLAG, &opts.all, NULL, "also those that have ended"},
 		{'q', "quiet", OPT_FLAG, &opts.quiet, NULL, "print ids only"},
 		{0, "tag", OPT_TEXT, &opts.tag, "K=V", "only those with this tag"},
+		{0, "at", OPT_TEXT, &opts.at, "TIME",
+	         "those that ran then: 2026-11-17T14:00, 14:00, or 2h for two hours ago"},
 	};
 	const struct manual manual = {
 		.name = "ps",
@@ -205,6 +271,7 @@ int cmd_ps(int argc, char **argv)
 		.examples = "  cloche ps\n"
 			    "  cloche ps -a --tag team=blue\n"
 			    "  cloche ps build\n"
+			    "  cloche ps --at 2026-11-17T14:00\n"
 			    "  cloche ps --json",
 		.max_words = 1,
 		.opts = rows,

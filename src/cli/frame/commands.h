@@ -26,6 +26,7 @@ int cmd_rm(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_url(int argc, char **argv);
 int cmd_port_forward(int argc, char **argv);
+int cmd_history(int argc, char **argv);
 int cmd_usage(int argc, char **argv);
 int cmd_quota(int argc, char **argv);
 int cmd_network(int argc, char **argv);

@@ -52,6 +52,7 @@ static const struct kind kinds[] = {
 	{"PLACE",         "disk memory"},
 	{"POLICY",        "deny-all allow-all"},
 	{"PROJECT",       NULL, "projects",  "id"},
+	{"RANGE",         "1h 24h 7d 30d"},
 	{"SANDBOX",       NULL, "sandboxes", "state"},
 	{"SANDBOX:PATH",  NULL, "sandboxes", "state", ":"},
 	{"SANDBOX|SNAPSHOT", NULL, "sandboxes", "state"},
