@@ -65,6 +65,7 @@ struct api { /* the http_app's arg; the daemon owns it */
 	bool is_metrics_open; /* to who has no key */
 	const char *data_dir; /* as root finds it; this process cannot */
 	const char *doctor; /* what the host can do, as JSON, found at the start; NULL: not known */
+	json_t *settings;   /* as they are told; made at the start */
 	struct {
 		int statm, fd_dir; /* of this process, opened while /proc was in reach; -1 = not */
 	} proc;

@@ -10,6 +10,7 @@ int get_ready(struct http_req *req, struct err *err);
 /* figures.c */
 int get_figures(struct http_req *req, struct err *err);
 int get_doctor(struct http_req *req, struct err *err);
+int get_settings(struct http_req *req, struct err *err);
 
 /* history.c */
 int get_history(struct http_req *req, struct err *err);

@@ -55,6 +55,7 @@ static const struct {
 	{"eval",    cmd_eval,       "run cases against code or a model, and say which pass"},
 	{"mcp",     cmd_mcp,        "serve sandboxes to an agent over stdin and stdout (MCP)"},
 	{"serve",   serve_command,  "run the daemon"},
+	{"settings", cmd_settings,  "show the daemon's settings, and where each value comes from"},
 	{"backup",  cmd_backup,     "copy all that the daemon keeps, while it runs"},
 	{"restore", cmd_restore,    "put a backup back into an empty data directory"},
 	{"doctor",  cmd_doctor,     "say what this host can do, and how to get more"},
@@ -71,6 +72,7 @@ static const struct {
 	{"new", "create"},     {"port", "url"},             {"remove", "rm"},
 	{"sandboxes", "ps"},   {"ssh", "shell"},            {"start", "resume"},
 	{"stats", "top"},      {"terminal", "shell"},       {"test", "eval"},
+	{"config", "settings"},
 };
 /* clang-format on */
 

@@ -41,7 +41,7 @@ bool reload_undo(struct reload *r)
 {
 	if (!r->is_on_trial)
 		return false;
-	config_keep_fixed(&r->before, r->config, NULL); /* they have changed places */
+	config_undo_fixed(r->config, &r->before);
 	config_done(r->config);
 	*r->config = r->before;
 	r->is_on_trial = false;

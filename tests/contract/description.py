@@ -53,7 +53,7 @@ class Operation:
             return "read"
         if self.path.startswith("/v1/secrets") and self.method != "GET":
             return "admin"
-        if self.path.startswith(("/v1/keys", "/v1/projects", "/v1/webhooks", "/v1/doctor", "/v1/backups", "/metrics")):
+        if self.path.startswith(("/v1/keys", "/v1/projects", "/v1/webhooks", "/v1/doctor", "/v1/settings", "/v1/backups", "/metrics")):
             return "admin"
         return "read" if self.method == "GET" and self.id not in ("attach_exec", "connect_port") else "write"
 

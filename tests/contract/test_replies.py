@@ -748,6 +748,11 @@ def get_doctor(api, box):
     assert told["jail"] and {c["name"]: c["present"] for c in told["checks"]}["root"]
 
 
+def get_settings(api, box):
+    _, told = api("get_settings")
+    assert {s["name"]: s["value"] for s in told["settings"]}["data"] == str(api.daemon.data)
+
+
 def create_backup(api, box):
     with closing(connection_to(api.daemon, 60)) as conn:
         conn.request("POST", "/v1/backups", headers={"Authorization": f"Bearer {api.daemon.key}"})

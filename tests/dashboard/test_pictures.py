@@ -3,7 +3,7 @@
 
 from dashboard.conftest import DESK, PHONE, SHOTS, WIDE, take_pictures
 
-PAGES = ["/templates", "/keys", "/secrets", "/events", "/host", "/usage", "/sandboxes", "/"]  # figures over time come meanwhile
+PAGES = ["/templates", "/keys", "/secrets", "/events", "/host", "/settings", "/usage", "/sandboxes", "/"]  # figures over time come meanwhile
 
 
 def test_every_page_has_its_picture(tab, client, lively):

@@ -19,7 +19,7 @@ ROUTES = [
 ]
 OPEN = ("/v1/health", "/v1/ready", "/v1/login")
 PRIVATE = [(m, p) for m, p, op in ROUTES if p not in OPEN]
-ADMIN = ("/v1/keys", "/v1/projects", "/v1/doctor", "/v1/backups")
+ADMIN = ("/v1/keys", "/v1/projects", "/v1/doctor", "/v1/settings", "/v1/backups")
 KINDS = {"id": "sb", "exec_id": "ex", "key_id": "key", "context_id": "ctx", "project_id": "prj", "secret": "se", "webhook_id": "wh", "template": "tpl",
          "build_id": "bld", "snapshot": "sn", "volume": "vo"}
 UNKNOWN = {"{%s}" % name: f"{kind}_" + "a" * 26 for name, kind in KINDS.items()} | {"{port}": "3000"}

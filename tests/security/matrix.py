@@ -101,6 +101,7 @@ NATIVE = {
     "GET /v1/ready": Row(),
     "GET /v1/figures": Row(),
     "GET /v1/doctor": Row(is_operators=True),
+    "GET /v1/settings": Row(is_operators=True),
     "GET /v1/login": Row(),
     "POST /v1/login": Row({"key": "<secret>"}, fields={"X-Cloche-Dashboard": "1"}),
     "DELETE /v1/login": Row(fields={"X-Cloche-Dashboard": "1"}),

@@ -3,6 +3,7 @@
 #include "base/units.h"
 #include "daemon/config/config.h"
 #include "daemon/config/quantity.h"
+#include "daemon/config/setting.h"
 #include "test.h"
 
 #include <fcntl.h>
@@ -61,6 +62,41 @@ TEST(settings_that_need_a_restart_are_kept_and_told_and_the_others_change)
 	CHECK(!next.is_plain_storage);
 	CHECK_INT(next.execs_max, 6);
 	config_done(&next);
+}
+
+static const struct setting_state *state_of(const struct config *c, const char *section,
+                                            const char *name)
+{
+	return &c->states[setting_find(section, name) - settings];
+}
+
+TEST(a_value_that_waits_for_a_restart_is_known_with_its_origin_until_it_is_undone)
+{
+	static const char text[] = "# moved\ndata = '/b'\nuser = 'u'\nexecs_max = 6";
+	struct config next;
+
+	CHECK_INT(parse("data = '/a'\nuser = 'u'\nexecs_max = 5"), 0);
+	config_init(&next);
+	CHECK_INT(config_parse(&next, "c", text, sizeof(text) - 1, &err), 0);
+	config_keep_fixed(&next, &config, tell);
+	CHECK_INT(state_of(&next, "", "data")->origin.line, 1);
+	CHECK_STR(state_of(&next, "", "data")->pending, "\"/b\"");
+	CHECK_INT(state_of(&next, "", "data")->pending_origin.line, 2);
+	CHECK_INT(state_of(&next, "", "user")->origin.line, 3);
+	CHECK(!state_of(&next, "", "user")->pending);
+	CHECK_INT(state_of(&next, "", "execs_max")->origin.line, 4);
+	CHECK_INT(state_of(&next, "", "ended_max")->origin.from, ORIGIN_DEFAULT);
+	config_undo_fixed(&next, &config);
+	CHECK_STR(config.data_dir, "/a");
+	CHECK_INT(state_of(&config, "", "data")->origin.line, 1);
+	CHECK(!state_of(&config, "", "data")->pending);
+	config_done(&next);
+}
+
+TEST(an_option_is_the_origin_of_its_value)
+{
+	CHECK_INT(LOAD("--execs-max", "7"), 0);
+	CHECK_INT(state_of(&config, "", "execs_max")->origin.from, ORIGIN_OPTION);
 }
 
 TEST(a_file_sets_every_kind_of_value)

@@ -22,6 +22,7 @@ export const routes: readonly Route[] = [
   { path: "/secrets", menu: "Secrets", letter: "c", icon: "M6 11h12v9H6zM9 11V8a3 3 0 0 1 6 0v3M12 15v2", load: () => import("./pages/secrets.js") },
   { path: "/events", menu: "Events", letter: "e", icon: "M8 6h12M8 12h12M8 18h12M4 6h.01M4 12h.01M4 18h.01", load: () => import("./pages/events.js") },
   { path: "/host", menu: "Host", letter: "h", icon: "M4 5h16v6H4zM4 13h16v6H4zM8 8h.01M8 16h.01", load: () => import("./pages/host.js") },
+  { path: "/settings", menu: "Settings", letter: "i", icon: "M4 7h10M18 7h2M4 17h2M10 17h10M16 5v4M8 15v4", load: () => import("./pages/settings.js") },
 ];
 
 export function find(path: string): { route: Route; params: Record<string, string> } | undefined {

@@ -141,6 +141,10 @@ export class Daemon implements Caller {
   doctor(): Promise<Json> {
     return this.call(request("GET", ["doctor"]));
   }
+  /** The daemon's settings: {file, settings}, each with its value, default, origin and what a change needs; for admins of "default". */
+  settings(): Promise<Json> {
+    return this.call(request("GET", ["settings"]));
+  }
 
   /** One call, a fresh sandbox, gone after. */
   async run(command: Command, options: OnceOptions & Pick<RunOptions, "stdin"> = {}): Promise<ExecResult> {

@@ -298,7 +298,8 @@ static int read_value(struct parser *p, struct value *v)
 
 static int read_section(struct parser *p, toml_fn fn, void *arg)
 {
-	struct toml_entry entry = {.section = p->section, .key = "", .kind = TOML_SECTION};
+	struct toml_entry entry = {
+		.section = p->section, .key = "", .kind = TOML_SECTION, .line = p->line};
 	size_t len = 0;
 
 	do {
@@ -348,6 +349,7 @@ static int read_entry(struct parser *p, toml_fn fn, void *arg)
 	entry.text = v.kind == TOML_ARRAY ? NULL : v.items[0];
 	entry.items = (const char *const *)v.items;
 	entry.n_items = v.n_items;
+	entry.line = line;
 	r = fn(&entry, arg, p->err);
 	if (r < 0)
 		p->line = line; /* report the key's line */

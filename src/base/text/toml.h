@@ -17,6 +17,7 @@ struct toml_entry {          /* borrowed for the call */
 	const char *text;         /* string or bare word */
 	const char *const *items; /* array: n_items strings */
 	size_t n_items;
+	unsigned line; /* of its key, from 1 */
 };
 
 #define TOML_ITEMS_MAX 256

@@ -51,4 +51,5 @@ int cmd_backup(int argc, char **argv);
 int cmd_restore(int argc, char **argv);
 int cmd_completion(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+int cmd_settings(int argc, char **argv);
 int cmd_version(int argc, char **argv);

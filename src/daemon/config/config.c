@@ -121,8 +121,10 @@ void config_init(struct config *c)
 
 void config_done(struct config *c)
 {
-	for (size_t i = 0; i < n_settings; i++)
+	for (size_t i = 0; i < n_settings; i++) {
 		setting_clear(c, &settings[i]);
+		free(c->states[i].pending);
+	}
 	*c = (struct config){.ready_fd = -1, .life_fd = -1};
 }
 
@@ -164,6 +166,8 @@ static int on_entry(const struct toml_entry *e, void *arg, struct err *err)
 	if (reading->is_given[key - settings])
 		return err_field(err, label, "given twice");
 	reading->is_given[key - settings] = true;
+	reading->config->states[key - settings].origin =
+		(struct origin){.from = ORIGIN_FILE, .line = e->line};
 	if (!setting_fits(key->kind, e->kind))
 		return err_field(err, label, "must be %s", setting_example(key->kind));
 	if (key->kind == SETTING_LIST) {
@@ -194,6 +198,7 @@ static int read_config_file(struct config *c, struct err *err)
 		return err_set(err, ERR_INVALID_FIELD, -len, "cannot read '%s'", path);
 	if (len >= FILE_BYTES_MAX - 2)
 		return err_set(err, ERR_INVALID_FIELD, 0, "'%s' has more than 64 KiB", path);
+	c->is_file_read = true;
 	return config_parse(c, path, text, (size_t)len, err);
 }
 
@@ -278,6 +283,7 @@ static int read_options(struct config *c, int argc, char **argv, bool is_for_fil
 		if (r < 0)
 			break;
 		is_given[key - settings] = true;
+		c->states[key - settings].origin.from = ORIGIN_OPTION;
 	}
 	if (r < 0)
 		return r;
@@ -300,12 +306,22 @@ int config_load(struct config *c, int argc, char **argv, struct err *err)
 void config_keep_fixed(struct config *next, struct config *old, void (*fn)(const char *option))
 {
 	for (size_t i = 0; i < n_settings; i++) {
-		if (!settings[i].is_fixed)
+		struct setting_state *state = &next->states[i];
+
+		if (!settings[i].is_fixed || setting_is_equal(next, old, &settings[i]))
 			continue;
-		if (fn && !setting_is_equal(next, old, &settings[i]))
-			fn(settings[i].option);
+		fn(settings[i].option);
+		state->pending = setting_text(next, &settings[i]);
+		state->pending_origin = state->origin;
 		setting_swap(next, old, &settings[i]);
 	}
+}
+
+void config_undo_fixed(struct config *next, struct config *old)
+{
+	for (size_t i = 0; i < n_settings; i++)
+		if (settings[i].is_fixed && !setting_is_equal(next, old, &settings[i]))
+			setting_swap(next, old, &settings[i]);
 }
 
 void config_print_options(FILE *out)

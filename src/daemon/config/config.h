@@ -3,7 +3,8 @@
 /*
  * The daemon's settings: defaults of this host, then the file, then the command line; each
  * overrides the one before. One table names every setting with its type, its bounds, its place in
- * the file and its option.
+ * the file and its option. Beside its value each has its origin, and what the file says if that
+ * waits for a restart.
  */
 #include "base/log.h"
 #include "engine/engine.h"
@@ -11,10 +12,26 @@
 
 #include <stdio.h>
 
-#define CONFIG_FILE "/etc/cloche/cloche.toml"
+#define CONFIG_FILE  "/etc/cloche/cloche.toml"
+#define SETTINGS_MAX 96
+
+enum origin_from { ORIGIN_DEFAULT, ORIGIN_FILE, ORIGIN_ENVIRONMENT, ORIGIN_OPTION };
+
+struct origin { /* of a value */
+	enum origin_from from;
+	const char *place; /* a file, or a variable of the environment; NULL: the settings file */
+	unsigned line; /* of the settings file, from 1; also if an option overrides it. 0: none */
+};
+
+struct setting_state { /* of one row of the table */
+	struct origin origin;
+	char *pending; /* the value from the next start on, as in a file; NULL: the same */
+	struct origin pending_origin;
+};
 
 struct config {
-	char *file;    /* NULL: CONFIG_FILE if it exists */
+	char *file; /* NULL: CONFIG_FILE if it exists */
+	bool is_file_read;
 	char **listen; /* "127.0.0.1:7070", "[::1]:7070", "none"; NULL-terminated, as all lists */
 	char *socket;  /* NULL: RUN/cloche.sock; "none" */
 	char *data_dir, *run_dir;
@@ -73,6 +90,7 @@ struct config {
 	bool wants_help, wants_file;
 	int32_t ready_fd; /* gets "ready\n"; -1 = none */
 	int32_t life_fd;  /* the daemon stops when its other end is closed; -1 = none */
+	struct setting_state states[SETTINGS_MAX];
 };
 
 void config_init(struct config *c); /* defaults, fit to this host */
@@ -86,9 +104,12 @@ must_check int config_load(struct config *c, int argc, char **argv, struct err *
 /* The last step of config_load(): makes paths absolute, and checks settings against each other. */
 must_check int config_check(struct config *c, struct err *err);
 uint32_t config_engines_forbidden(const struct config *c); /* bits of 1 << number */
-/* Swaps the values of settings that a running daemon cannot change between *next and *old, so that
- * *next has those in force; fn (or NULL) is called with the option of each that differed. */
+/* Swaps the values of settings that a running daemon cannot change, where they differ, between
+ * *next and *old, so that *next has those in force, and knows those that wait for a restart; fn is
+ * called with the option of each. */
 void config_keep_fixed(struct config *next, struct config *old, void (*fn)(const char *option));
+/* Takes that back: *old is as it was, and *next can be thrown away. */
+void config_undo_fixed(struct config *next, struct config *old);
 void config_print_options(FILE *out);
 /* Prints a file of settings that gives these. */
 must_check int config_print_file(const struct config *c, FILE *out, struct err *err);

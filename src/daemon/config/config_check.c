@@ -86,9 +86,9 @@ uint32_t config_engines_forbidden(const struct config *c)
 
 int config_check(struct config *c, struct err *err)
 {
-	char **const paths[] = {&c->data_dir,        &c->run_dir,         &c->socket,
-	                        &c->tls_cert,        &c->tls_key,         &c->agent,
-	                        &c->network_ca_file, &c->secrets_key_file};
+	char **const paths[] = {&c->file,   &c->data_dir,        &c->run_dir,
+	                        &c->socket, &c->tls_cert,        &c->tls_key,
+	                        &c->agent,  &c->network_ca_file, &c->secrets_key_file};
 	int r;
 
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {

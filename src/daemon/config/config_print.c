@@ -137,7 +137,7 @@ static bool is_absent(const struct config *c, const struct setting *key)
 	return false;
 }
 
-static char *value_text(const struct config *c, const struct setting *key)
+char *setting_text(const struct config *c, const struct setting *key)
 {
 	char *text = NULL;
 	size_t len;
@@ -154,7 +154,7 @@ static char *value_text(const struct config *c, const struct setting *key)
 static void print_setting(FILE *out, const struct config *c, const struct config *usual,
                           const struct setting *key)
 {
-	auto_free char *value = value_text(c, key), *without = value_text(usual, key);
+	auto_free char *value = setting_text(c, key), *without = setting_text(usual, key);
 
 	(void)fprintf(out, "# %s%s\n", key->help, key->is_fixed ? " (needs a restart)" : "");
 	(void)fprintf(out, "%s%s = %s\n", strcmp(value, without) == 0 ? "#" : "", key->name, value);

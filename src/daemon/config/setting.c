@@ -110,7 +110,7 @@ const struct setting settings[] = {
 	{"quota", "disk_share", "quota-disk-share", SETTING_COUNT, AT(quota_disk_share), 1, 100, "percent of the sandboxes' disk room that one project may fill; 100: all of it"},
 	{"quota", "creates_per_minute", "quota-creates-per-minute", SETTING_COUNT64, AT(quota_creates), 0, 1000000, "most sandboxes that such a project may create in a minute"},
 	{"quota", "budget", "quota-budget", SETTING_MONEY, AT(quota_budget), 0, UINT64_MAX - 1, "most money that such a project may spend in a month"},
-	{NULL, NULL, "rm", SETTING_BOOL, AT(is_rm), 0, 0, "delete all sandboxes when the daemon stops"},
+	{NULL, NULL, "rm", SETTING_BOOL, AT(is_rm), 0, 0, "delete all sandboxes when the daemon stops", true},
 	{NULL, NULL, "sweep", SETTING_BOOL, AT(is_sweep), 0, 0, "delete what an earlier daemon left running, and exit"},
 	{NULL, NULL, "print-config", SETTING_BOOL, AT(wants_file), 0, 0, "print all settings as a settings file, and exit"},
 	{NULL, NULL, "ready-fd", SETTING_COUNT, AT(ready_fd), 0, 1048576, "file descriptor that gets \"ready\" and a newline once the daemon serves"},
@@ -333,6 +333,7 @@ bool setting_is_equal(struct config *a, struct config *b, const struct setting *
 void setting_swap(struct config *a, struct config *b, const struct setting *key)
 {
 	assert(key->is_fixed);
+	SWAP(struct origin, a->states[key - settings].origin, b->states[key - settings].origin);
 	if (key->kind == SETTING_LIST)
 		SWAP(char **, *(char ***)place(a, key), *(char ***)place(b, key));
 	else if (key->kind == SETTING_STRING)

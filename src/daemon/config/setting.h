@@ -4,8 +4,6 @@
 #include "base/text/toml.h"
 #include "daemon/config/config.h"
 
-#define SETTINGS_MAX 96
-
 enum setting_kind {
 	SETTING_STRING,   /* char * */
 	SETTING_LIST,     /* char **, NULL-terminated */
@@ -47,5 +45,8 @@ void setting_set_list(struct config *c, const struct setting *key, const char *c
 void setting_append(struct config *c, const struct setting *key, const char *item);
 bool setting_is_equal(struct config *a, struct config *b,
                       const struct setting *key); /* fixed ones */
-void setting_swap(struct config *a, struct config *b, const struct setting *key);
+void setting_swap(struct config *a, struct config *b,
+                  const struct setting *key);                    /* with its origin */
 void setting_clear(struct config *c, const struct setting *key); /* frees its value */
+/* Its value as a file has it, which is also JSON; "" where a file can only leave it out. */
+char *setting_text(const struct config *c, const struct setting *key);

@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/units.h"
 #include "compat/compat.h"
+#include "daemon/config/config_json.h"
 #include "daemon/confine/confine.h"
 #include "daemon/memory.h"
 #include "sandbox/storage/image.h"
@@ -150,16 +151,32 @@ static void on_memory(struct loop *loop, void *arg)
 /* The file of the settings, else systemd's credential, else one of our own, which is made. */
 static int read_master_keys(struct gateway *g, struct err *err)
 {
+	static const char variable[] = "CREDENTIALS_DIRECTORY";
 	const struct config *c = g->site->config;
-	const char *credentials = getenv("CREDENTIALS_DIRECTORY");
+	const char *credentials = getenv(variable);
 	auto_free char *given = credentials ? xasprintf("%s/secrets.key", credentials) : NULL;
-	auto_free char *own = xasprintf("%s/secrets.key", c->data_dir);
 
 	if (c->secrets_key_file)
 		return master_keys_read(c->secrets_key_file, false, &g->master_keys, err);
-	if (given && access(given, F_OK) == 0)
-		return master_keys_read(given, false, &g->master_keys, err);
-	return master_keys_read(own, true, &g->master_keys, err);
+	if (given && access(given, F_OK) == 0) {
+		g->key_file = take_ptr(given);
+		g->key_file_origin = (struct origin){.from = ORIGIN_ENVIRONMENT, .place = variable};
+		return master_keys_read(g->key_file, false, &g->master_keys, err);
+	}
+	g->key_file = xasprintf("%s/secrets.key", c->data_dir);
+	return master_keys_read(g->key_file, true, &g->master_keys, err);
+}
+
+static int describe_settings(struct gateway *g, struct err *err)
+{
+	const struct found_setting found[] = {
+		{"secrets-key-file", g->key_file, g->key_file_origin},
+		{"templates-npm-registry", g->registries.npm, g->registries.npm_origin},
+		{"templates-pip-index", g->registries.pip, g->registries.pip_origin},
+	};
+
+	g->settings = config_json(g->site->config, found, ARRAY_SIZE(found), err);
+	return g->settings ? 0 : -EIO;
 }
 
 static int run(struct gateway *g, struct err *err)
@@ -183,6 +200,8 @@ static int run(struct gateway *g, struct err *err)
 		r = outgoing_prepare(&g->outgoing, c, err);
 	sources_read(&g->sources, c->templates_sources); /* likewise */
 	registries_read(&g->registries);
+	if (r == 0)
+		r = describe_settings(g, err);
 	if (r == 0)
 		r = confine(&(struct confine_plan){.part = CONFINE_GATEWAY,
 		                                   .root_dir = root_dir,

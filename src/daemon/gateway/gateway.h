@@ -48,6 +48,9 @@ struct gateway {
 	struct problems *problems;
 	struct network_site network;
 	struct master_keys master_keys;
+	char *key_file; /* where they are, unless the settings say so */
+	struct origin key_file_origin;
+	json_t *settings; /* as they are told */
 	struct secrets *secrets;
 	struct api api;
 	struct mcp *mcp;

@@ -296,6 +296,7 @@ static int open_api(struct gateway *g, struct err *err)
 	                      .is_metrics_open = g->site->config->is_metrics_open,
 	                      .proc = {g->statm_fd, g->proc_fd_dir},
 	                      .doctor = g->site->doctor,
+	                      .settings = g->settings,
 	                      .data_dir = g->site->config->data_dir,
 	                      .held = {.most = HELD_BYTES_MAX, .always = HELD_BYTES_OWN},
 	                      .started_us = clock_wall_us()};
@@ -388,6 +389,8 @@ void services_close(struct gateway *g)
 	wall_client_free(g->wall);
 	secrets_close(g->secrets);
 	master_keys_done(&g->master_keys);
+	free(g->key_file);
+	json_decref(g->settings);
 	meters_close(g->meters);
 	history_close(g->history);
 	quota_close(g->quota);

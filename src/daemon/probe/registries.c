@@ -45,7 +45,8 @@ char *registries_find(const char *text, const char *key)
 }
 
 /* Takes url; *to keeps its value if this is not a usable one. */
-static void offer(char **to, char *url, const char *from)
+static void offer(char **to, struct origin *origin, char *url, enum origin_from from,
+                  const char *place)
 {
 	struct url parsed;
 	const char *why;
@@ -53,32 +54,35 @@ static void offer(char **to, char *url, const char *from)
 	if (!url || url[0] == '\0') {
 		free(url);
 	} else if (url_parse(url, strlen(url), &parsed, &why) < 0) {
-		log_warn("templates.registry", "from=%s is not taken: '%s'", from, why);
+		log_warn("templates.registry", "from=%s is not taken: '%s'", place, why);
 		free(url);
 	} else {
 		free(*to);
 		*to = url;
+		*origin = (struct origin){.from = from, .place = place};
 	}
 }
 
-static char *find(const char *const *variables, const char *const *files, const char *key)
+static char *find(const char *const *variables, const char *const *files, const char *key,
+                  struct origin *origin)
 {
 	auto_free char *text = xcalloc(1, FILE_MAX);
 	char *url = NULL;
 
 	for (; *files; files++)
 		if (fd_read_file(AT_FDCWD, *files, text, FILE_MAX) > 0)
-			offer(&url, registries_find(text, key), *files);
+			offer(&url, origin, registries_find(text, key), ORIGIN_FILE, *files);
 	for (; *variables; variables++)
 		if (getenv(*variables))
-			offer(&url, xstrdup(getenv(*variables)), *variables);
+			offer(&url, origin, xstrdup(getenv(*variables)), ORIGIN_ENVIRONMENT,
+			      *variables);
 	return url;
 }
 
 void registries_read(struct host_registries *r)
 {
-	r->npm = find(npm_variables, npm_files, "registry");
-	r->pip = find(pip_variables, pip_files, "index-url");
+	r->npm = find(npm_variables, npm_files, "registry", &r->npm_origin);
+	r->pip = find(pip_variables, pip_files, "index-url", &r->pip_origin);
 }
 
 void registries_done(struct host_registries *r)

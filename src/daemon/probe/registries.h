@@ -7,10 +7,11 @@
  * `registries`). A URL with a user or password in it is not used, since builds run other people's
  * code.
  */
-#include <stddef.h>
+#include "daemon/config/config.h"
 
 struct host_registries {
 	char *npm, *pip; /* URLs; or NULL */
+	struct origin npm_origin, pip_origin;
 };
 
 void registries_read(struct host_registries *r);

@@ -21,6 +21,7 @@ def of(name):
 USE = [
     row("client.health", show=["ready"], gives={"ready": True}),
     row("client.doctor", show=["jail"], gives={"jail": True}),
+    row("client.settings", show=["file"]),
     # Commands.
     row("sandbox.run", "echo out; echo err >&2; exit 3", show=["stdout", "stderr", "exit_code", "signal", "cause"],
         gives={"stdout": "out\n", "stderr": "err\n", "exit_code": 3, "signal": None, "cause": "exited"}),

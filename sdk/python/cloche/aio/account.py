@@ -24,6 +24,11 @@ class AsyncAccount(AsyncCaller):
         """What the daemon's host can do, what is missing and how to get it: jail, checks; for admins of "default"."""
         return await self.call(request("GET", ["doctor"]))
 
+    async def settings(self) -> Json:
+        """The daemon's settings: file and settings, each with its value, default, origin and what a change needs;
+        for admins of "default"."""
+        return await self.call(request("GET", ["settings"]))
+
     async def history(self, range: str = "1h", *, scope: str = "project", id: Optional[str] = None) -> Json:
         """{from_us, step_ms, series: [{name, unit, aggregate, values}], …}: what was used in the last "1h", "24h", "7d" or "30d".
 

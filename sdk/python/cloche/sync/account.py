@@ -25,6 +25,11 @@ class Account(Caller):
         """What the daemon's host can do, what is missing and how to get it: jail, checks; for admins of "default"."""
         return self.call(request("GET", ["doctor"]))
 
+    def settings(self) -> Json:
+        """The daemon's settings: file and settings, each with its value, default, origin and what a change needs;
+        for admins of "default"."""
+        return self.call(request("GET", ["settings"]))
+
     def history(self, range: str = "1h", *, scope: str = "project", id: Optional[str] = None) -> Json:
         """{from_us, step_ms, series: [{name, unit, aggregate, values}], …}: what was used in the last "1h", "24h", "7d" or "30d".
 
