@@ -6,6 +6,7 @@
  */
 #include "api/account/login.h"
 #include "api/api.h"
+#include "api/frame/access.h"
 #include "api/frame/refuse.h"
 #include "api/handlers.h"
 
@@ -119,6 +120,7 @@ void api_let_in(struct http_req *req, const struct key *key)
 	http_set_user(req, unconst(key));
 	set_share(req, key);
 	http_set_recheck(req, recheck_token);
+	access_enter(req); /* what it does from here on is this key's */
 }
 
 int api_authorize(struct http_req *req, struct err *err)

@@ -5,6 +5,7 @@
  * tests/contract holds it against api/openapi.yaml.
  */
 #include "api/api.h"
+#include "api/frame/audit.h"
 #include "api/frame/body.h"
 #include "api/handlers.h"
 
@@ -51,7 +52,7 @@ static const struct http_route routes[] = {
 	{HTTP_GET,    SNAPSHOT,           get_snapshot,     HTTP_BODY_NONE,   SCOPE_READ, NO_QUERY},
 	{HTTP_PATCH,  SNAPSHOT,           update_snapshot,  HTTP_BODY_JSON,   SCOPE_WRITE, NO_QUERY},
 	{HTTP_DELETE, SNAPSHOT,           delete_snapshot,  HTTP_BODY_NONE,   SCOPE_WRITE, NO_QUERY},
-	{HTTP_GET,    SNAPSHOT "/archive", export_snapshot, HTTP_BODY_NONE,   SCOPE_READ, QUERY("memory")},
+	{HTTP_GET,    SNAPSHOT "/archive", export_snapshot, HTTP_BODY_NONE,   SCOPE_READ, QUERY("memory"), .audit = AUDIT_READ},
 	{HTTP_PUT,    SNAPSHOT "/archive", import_snapshot, HTTP_BODY_STREAM, SCOPE_WRITE, NO_QUERY},
 	{HTTP_GET,    SNAPSHOT "/tree",   get_snapshot_tree, HTTP_BODY_NONE,  SCOPE_READ, NO_QUERY},
 
@@ -60,7 +61,7 @@ static const struct http_route routes[] = {
 	{HTTP_GET,    "/v1/volumes/{volume}", get_volume,   HTTP_BODY_NONE,   SCOPE_READ, NO_QUERY},
 	{HTTP_DELETE, "/v1/volumes/{volume}", delete_volume, HTTP_BODY_NONE,  SCOPE_WRITE, NO_QUERY},
 
-	{HTTP_GET,    "/v1/diff",         get_diff,         HTTP_BODY_NONE,   SCOPE_READ, QUERY("from", "to", "patch", "limit")},
+	{HTTP_GET,    "/v1/diff",         get_diff,         HTTP_BODY_NONE,   SCOPE_READ, QUERY("from", "to", "patch", "limit"), .audit = AUDIT_READ},
 	{HTTP_POST,   SANDBOX "/apply",   apply_changes,    HTTP_BODY_JSON,   SCOPE_WRITE, NO_QUERY},
 
 	{HTTP_GET,    SANDBOX "/usage",   get_sandbox_usage, HTTP_BODY_NONE,  SCOPE_READ, NO_QUERY},
@@ -69,7 +70,7 @@ static const struct http_route routes[] = {
 	{HTTP_GET,    SANDBOX "/network", get_network,      HTTP_BODY_NONE,   SCOPE_READ, NO_QUERY},
 	{HTTP_PUT,    SANDBOX "/network", set_network,      HTTP_BODY_JSON,   SCOPE_WRITE, NO_QUERY},
 	{HTTP_POST,   SANDBOX "/network/allow", allow_network, HTTP_BODY_JSON, SCOPE_WRITE, NO_QUERY},
-	{HTTP_POST,   SANDBOX "/network/explain", explain_network, HTTP_BODY_JSON, SCOPE_WRITE, NO_QUERY},
+	{HTTP_POST,   SANDBOX "/network/explain", explain_network, HTTP_BODY_JSON, SCOPE_WRITE, NO_QUERY, .audit = AUDIT_NONE},
 	{HTTP_GET,    SANDBOX "/network/decisions", list_network_decisions, HTTP_BODY_NONE, SCOPE_READ, QUERY("limit", "cursor")},
 	{HTTP_GET,    SANDBOX "/network/suggestion", suggest_network, HTTP_BODY_NONE, SCOPE_READ, QUERY("after")},
 
@@ -77,7 +78,7 @@ static const struct http_route routes[] = {
 	{HTTP_GET,    SANDBOX "/execs",   list_execs,       HTTP_BODY_NONE,   SCOPE_READ, QUERY("limit")},
 	{HTTP_GET,    EXEC,               get_exec,         HTTP_BODY_NONE,   SCOPE_READ, NO_QUERY},
 	{HTTP_DELETE, EXEC,               delete_exec,      HTTP_BODY_NONE,   SCOPE_WRITE, NO_QUERY},
-	{HTTP_GET,    EXEC "/output",     get_exec_output,  HTTP_BODY_NONE,   SCOPE_READ, QUERY("after", "follow")},
+	{HTTP_GET,    EXEC "/output",     get_exec_output,  HTTP_BODY_NONE,   SCOPE_READ, QUERY("after", "follow"), .audit = AUDIT_READ},
 	{HTTP_GET,    EXEC "/wait",       wait_exec,        HTTP_BODY_NONE,   SCOPE_READ, QUERY("timeout_ms")},
 	{HTTP_POST,   EXEC "/stdin",      write_exec_stdin, HTTP_BODY_STREAM, SCOPE_WRITE, QUERY("eof")},
 	{HTTP_POST,   EXEC "/signal",     signal_exec,      HTTP_BODY_JSON,   SCOPE_WRITE, NO_QUERY},
@@ -97,7 +98,7 @@ static const struct http_route routes[] = {
 	{HTTP_GET,    SANDBOX "/ports/{port}/tcp", connect_port, HTTP_BODY_NONE, SCOPE_WRITE, NO_QUERY}, /* it can do anything there */
 	{HTTP_DELETE, SANDBOX "/ports/{port}", delete_port, HTTP_BODY_NONE,   SCOPE_WRITE, NO_QUERY},
 
-	{HTTP_GET,    FILES,              read_file,        HTTP_BODY_NONE,   SCOPE_READ, QUERY("path", "user", "offset", "length")},
+	{HTTP_GET,    FILES,              read_file,        HTTP_BODY_NONE,   SCOPE_READ, QUERY("path", "user", "offset", "length"), .audit = AUDIT_READ},
 	{HTTP_PUT,    FILES,              write_file,       HTTP_BODY_STREAM, SCOPE_WRITE,
 	 QUERY("path", "user", "mode", "append", "parents", "exclusive", "if_mtime_us")},
 	{HTTP_DELETE, FILES,              remove_file,      HTTP_BODY_NONE,   SCOPE_WRITE, QUERY("path", "user", "recursive", "missing_ok")},
@@ -110,7 +111,7 @@ static const struct http_route routes[] = {
 	{HTTP_POST,   FILES "/chmod",     chmod_file,       HTTP_BODY_JSON,   SCOPE_WRITE, NO_QUERY},
 	{HTTP_POST,   FILES "/chown",     chown_file,       HTTP_BODY_JSON,   SCOPE_WRITE, NO_QUERY},
 	{HTTP_POST,   FILES "/symlink",   make_symlink,     HTTP_BODY_JSON,   SCOPE_WRITE, NO_QUERY},
-	{HTTP_GET,    FILES "/tar",       read_tar,         HTTP_BODY_NONE,   SCOPE_READ, QUERY("path", "user", "compress")},
+	{HTTP_GET,    FILES "/tar",       read_tar,         HTTP_BODY_NONE,   SCOPE_READ, QUERY("path", "user", "compress"), .audit = AUDIT_READ},
 	{HTTP_PUT,    FILES "/tar",       write_tar,        HTTP_BODY_STREAM, SCOPE_WRITE, QUERY("path", "user", "compress", "parents")},
 	{HTTP_GET,    FILES "/watch",     watch_files,      HTTP_BODY_NONE,   SCOPE_READ, QUERY("path", "user", "recursive")},
 
@@ -120,14 +121,14 @@ static const struct http_route routes[] = {
 	{HTTP_POST,   "/v1/templates",    create_template,  HTTP_BODY_JSON,   SCOPE_WRITE, NO_QUERY},
 	{HTTP_GET,    "/v1/templates/{template}", get_template, HTTP_BODY_NONE, SCOPE_READ, NO_QUERY},
 	{HTTP_DELETE, "/v1/templates/{template}", delete_template, HTTP_BODY_NONE, SCOPE_WRITE, NO_QUERY},
-	{HTTP_GET,    "/v1/templates/{template}/archive", export_template, HTTP_BODY_NONE, SCOPE_READ, NO_QUERY},
+	{HTTP_GET,    "/v1/templates/{template}/archive", export_template, HTTP_BODY_NONE, SCOPE_READ, NO_QUERY, .audit = AUDIT_READ},
 	{HTTP_PUT,    "/v1/templates/{template}/archive", import_template, HTTP_BODY_STREAM, SCOPE_WRITE, QUERY("shared", "replace", "small", "ref")},
 
 	{HTTP_GET,    "/v1/builds",       list_builds,      HTTP_BODY_NONE,   SCOPE_READ, NO_QUERY},
 	{HTTP_POST,   "/v1/builds",       create_build,     HTTP_BODY_JSON,   SCOPE_WRITE, NO_QUERY},
 	{HTTP_GET,    "/v1/builds/{build_id}", get_build,   HTTP_BODY_NONE,   SCOPE_READ, NO_QUERY},
 	{HTTP_DELETE, "/v1/builds/{build_id}", cancel_build, HTTP_BODY_NONE,  SCOPE_WRITE, NO_QUERY},
-	{HTTP_GET,    "/v1/builds/{build_id}/events", get_build_events, HTTP_BODY_NONE, SCOPE_READ, QUERY("after", "follow")},
+	{HTTP_GET,    "/v1/builds/{build_id}/events", get_build_events, HTTP_BODY_NONE, SCOPE_READ, QUERY("after", "follow"), .audit = AUDIT_READ},
 
 	{HTTP_POST,   "/v1/backups",      create_backup,    HTTP_BODY_NONE,   SCOPE_ADMIN, NO_QUERY},
 
@@ -135,8 +136,8 @@ static const struct http_route routes[] = {
 	{HTTP_GET,    "/v1/history",      get_history,      HTTP_BODY_NONE,   SCOPE_READ, QUERY("scope", "id", "range")},
 	{HTTP_GET,    "/v1/history/running", list_history_running, HTTP_BODY_NONE, SCOPE_READ, QUERY("at_us", "project", "limit", "cursor")},
 	{HTTP_GET,    "/metrics",         get_metrics,      HTTP_BODY_NONE,   SCOPE_ADMIN, NO_QUERY},
-	{HTTP_GET,    "/v1/events",       list_events,      HTTP_BODY_NONE,   SCOPE_READ, QUERY("after", "limit", "type", "sandbox_id", "follow", "all", "figures")},
-	{HTTP_GET,    "/v1/events/head",  get_events_head,  HTTP_BODY_NONE,   SCOPE_READ, QUERY("all")},
+	{HTTP_GET,    "/v1/events",       list_events,      HTTP_BODY_NONE,   SCOPE_READ, QUERY("after", "limit", "type", "sandbox_id", "follow", "all", "audit", "figures")},
+	{HTTP_GET,    "/v1/events/head",  get_events_head,  HTTP_BODY_NONE,   SCOPE_READ, QUERY("all", "audit")},
 
 	{HTTP_GET,    "/v1/quota",        get_quota,        HTTP_BODY_NONE,   SCOPE_READ, NO_QUERY},
 	{HTTP_GET,    "/v1/projects/{project_id}/quota", get_project_quota, HTTP_BODY_NONE, SCOPE_ADMIN, NO_QUERY},

@@ -13,6 +13,10 @@
  * reader has seen. A power cut may lose a few more; the numbers then continue much higher, so that
  * no number is used twice.
  *
+ * The audit log has what was asked for and made no entry of its own: reads of content, and writes
+ * inside of sandboxes. Every project has a chain of these beside the other one, so that reads push
+ * out nothing. They are written a little later, together, which costs their callers no time.
+ *
  * Growth is bounded: the oldest entries are removed by age, bytes and count (retention.h), and the
  * chain's row keeps the hash of the last one removed. Entries that a sandbox can cause are limited
  * by rate; an entry (EVENT_SUPPRESSED) tells how many were left out.
@@ -64,9 +68,14 @@ enum event_type {
 	EVENT_SECRET_REMOVED,
 	EVENT_HOST_DISK, /* it is full, read-only, or has room again */
 	EVENT_SUPPRESSED,
+	EVENT_API_READ, /* somebody has read content by a call */
+	EVENT_API_WRITE,
 	EVENT_TYPE_COUNT
 };
 const char *event_type_name(enum event_type type); /* "exec.exited" */
+/* Of the audit log, by its name: these entries have chains of their own. */
+#define EVENT_AUDIT_PREFIX "api."
+bool event_is_audit(const char *name);
 /* Parses a list such as "exec.exited,sandbox" into a set of bits; a word alone means all of its
  * kind. */
 must_check int event_types_parse(const char *text, const char *field, uint64_t *ret,
@@ -109,6 +118,7 @@ struct event_origin {
 	const char *agent;  /* what it says it is; only printable ASCII of it is kept */
 };
 void event_log_set_origin(struct event_log *log, const struct event_origin *origin); /* copied */
+bool event_log_was_told(const struct event_log *log); /* entries were made since */
 
 /* An entry being made. Ids are borrowed until event_end(); NULL means none. */
 struct event {
@@ -137,6 +147,7 @@ void event_watch_remove(struct event_watch *w);
 
 struct event_filter {
 	const char *project_id; /* NULL = all of the host, "" = those of no project */
+	bool is_audit;          /* of the audit log, and nothing else */
 	const char *sandbox_id; /* NULL = all */
 	uint64_t types;         /* 0 = all */
 };
@@ -156,22 +167,25 @@ must_check int event_log_read(struct event_log *log, const struct event_filter *
                               void *arg, struct err *err);
 
 struct event_chain_status {
-	const char *project_id;        /* "" = none */
+	char project_id[48]; /* "" = none */
+	bool is_audit;
 	uint64_t anchor_seq, head_seq; /* the last one removed, the newest written */
 	char anchor_hash[65], head_hash[65];
 	uint64_t count;
 };
 /* Of a project that has no entries, all is zero. */
-void event_log_chain(const struct event_log *log, const char *project_id,
+void event_log_chain(const struct event_log *log, const char *project_id, bool is_audit,
                      struct event_chain_status *ret);
-/* Of every project that has a chain, and of the entries of no project. */
+/* Of every project that has a chain, and of the entries of no project; and the same of the audit
+ * log. */
 void event_log_each_chain(const struct event_log *log,
                           void (*fn)(const struct event_chain_status *status, void *arg),
                           void *arg);
 /* The one chain of before; false if there never was one. */
 bool event_log_former(const struct event_log *log, struct event_chain_status *ret);
-/* Entries up to this number (or place, for NULL) were removed; of all, not every one of them. */
-uint64_t event_log_removed(const struct event_log *log, const char *project_id);
+/* Of what the filter's project has, entries up to this number were removed; of all, some up to this
+ * place. */
+uint64_t event_log_removed(const struct event_log *log, const struct event_filter *filter);
 
 struct event_status {
 	uint64_t place; /* of the newest */

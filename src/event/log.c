@@ -28,6 +28,9 @@
 #define WRITE_BATCH   256  /* entries a transaction */
 #define READ_BATCH    1024 /* entries looked at in a call: about a millisecond */
 #define RETRY_US      SECOND_US
+#define LATER_US      (SECOND_US / 4) /* until entries of the audit log are written … */
+#define LATER_MAX     32              /* … or so many wait: half a millisecond's work */
+#define AUDIT_NAME    "audit_rate"
 #define RETAIN_US     (60 * SECOND_US)
 #define REFUSED_ID    "key.refused" /* the bucket of refused clients, who have no sandbox */
 #define REFUSED_COST  10            /* strangers get a tenth of a sandbox's rate */
@@ -59,9 +62,11 @@ struct event_log {
 	struct event_limits limits;
 	struct chains chains;
 	struct list waiting, watches;
-	size_t n_waiting;
+	struct list later; /* of the audit log: they join those that wait in a while */
+	size_t n_waiting, n_later;
+	bool is_told;
 	bool is_write_due;
-	struct loop_timer *retry, *sweep, *retain;
+	struct loop_timer *retry, *sweep, *retain, *join;
 	struct rate rate;
 	char key_id[ID_SIZE], request_id[EVENT_REQUEST_ID_SIZE]; /* the origin */
 	char client[EVENT_CLIENT_SIZE], agent[EVENT_AGENT_SIZE];
@@ -78,6 +83,16 @@ static bool is_minor(enum event_type type)
 	                      BIT64(EVENT_CONTEXT_CREATED) | BIT64(EVENT_CONTEXT_ENDED) |
 	                      BIT64(EVENT_SANDBOX_CHANGED) | BIT64(EVENT_POLICY_DECIDED) |
 	                      BIT64(EVENT_KEY_REFUSED));
+}
+
+static bool is_audit(enum event_type type)
+{
+	return type == EVENT_API_READ || type == EVENT_API_WRITE;
+}
+
+static void put_chain_name(char ret[EVENT_CHAIN_SIZE], const char *project_id, bool is_of_audit)
+{
+	(void)snprintf(ret, EVENT_CHAIN_SIZE, "%s%s", project_id, is_of_audit ? CHAIN_AUDIT : "");
 }
 
 static void copy(char *ret, size_t size, const char *text)
@@ -122,12 +137,40 @@ static void ask_for_write(struct event_log *log)
 	loop_defer(log->loop, write_due, log);
 }
 
+static void join_waiting(struct event_log *log)
+{
+	list_for_each (&log->later, struct waiting, w, link) {
+		list_remove(&w->link);
+		list_append(&log->waiting, &w->link);
+	}
+	log->n_waiting += log->n_later;
+	log->n_later = 0;
+	if (log->n_waiting > 0)
+		ask_for_write(log);
+}
+
+static void on_join(struct loop *loop, void *arg)
+{
+	(void)loop;
+	join_waiting(arg);
+}
+
+static void wait_later(struct event_log *log, struct waiting *w)
+{
+	list_append(&log->later, &w->link);
+	log->n_later++;
+	if (log->n_later >= LATER_MAX)
+		join_waiting(log);
+	else if (!loop_timer_is_set(log->join))
+		loop_timer_set_in(log->join, LATER_US);
+}
+
 static void enqueue(struct event_log *log, const struct event *e, const char *data)
 {
 	size_t size = strlen(data) + 1;
 	struct waiting *w;
 
-	if (log->n_waiting >= WAITING_MAX) {
+	if (log->n_waiting + log->n_later >= WAITING_MAX) {
 		log->lost++;
 		log->lost_untold++;
 		return;
@@ -143,6 +186,11 @@ static void enqueue(struct event_log *log, const struct event *e, const char *da
 	copy(w->client, sizeof(w->client), log->client);
 	copy(w->agent, sizeof(w->agent), log->agent);
 	memcpy(w->data, data, size);
+	log->is_told = true;
+	if (is_audit(w->type)) {
+		wait_later(log, w);
+		return;
+	}
 	list_append(&log->waiting, &w->link);
 	log->n_waiting++;
 	ask_for_write(log);
@@ -161,10 +209,12 @@ static void tell_suppressed(struct event_log *log, const char *project_id, const
 
 static void on_bucket(const struct rate_bucket *b, void *arg)
 {
-	bool is_sandbox = strcmp(b->id, REFUSED_ID) != 0;
+	const bool is_stranger = strcmp(b->id, REFUSED_ID) == 0;
+	const bool is_of_audit = strcmp(b->id, b->project_id) == 0;
 
-	tell_suppressed(arg, is_sandbox ? b->project_id : NULL, is_sandbox ? b->id : NULL,
-	                SUPPRESS_NAME, b->suppressed);
+	tell_suppressed(arg, is_stranger ? NULL : b->project_id,
+	                is_stranger || is_of_audit ? NULL : b->id,
+	                is_of_audit ? AUDIT_NAME : SUPPRESS_NAME, b->suppressed);
 }
 
 static void on_sweep(struct loop *loop, void *arg)
@@ -178,11 +228,13 @@ static void on_sweep(struct loop *loop, void *arg)
 
 static bool is_over_rate(struct event_log *log, const struct event *e)
 {
-	const char *id = e->sandbox_id ? e->sandbox_id : REFUSED_ID;
+	const char *of_sandbox = e->sandbox_id ? e->sandbox_id : REFUSED_ID;
+	/* The audit log's bucket is the project's: its sandboxes' entries do not wait for it. */
+	const char *id = is_audit(e->type) && e->project_id ? e->project_id : of_sandbox;
 	unsigned cost = e->type == EVENT_KEY_REFUSED ? REFUSED_COST : 1;
 	bool may;
 
-	if (!is_minor(e->type))
+	if (!is_minor(e->type) && !is_audit(e->type))
 		return false;
 	may = rate_take(&log->rate, id, e->project_id ? e->project_id : "", cost,
 	                clock_steady_us());
@@ -211,6 +263,7 @@ void event_log_set_origin(struct event_log *log, const struct event_origin *orig
 {
 	if (!log)
 		return;
+	log->is_told = false;
 	copy(log->key_id, sizeof(log->key_id), origin->key_id);
 	copy(log->request_id, sizeof(log->request_id), origin->request_id);
 	copy(log->client, sizeof(log->client), origin->client);
@@ -231,6 +284,7 @@ static void seal_row(struct chains *chains, struct chain *chain, const struct wa
 		.at_us = w->at_us,
 		.type = event_type_name(w->type),
 		.project_id = w->project_id,
+		.chain = next->project_id,
 		.sandbox_id = w->sandbox_id,
 		.exec_id = w->exec_id,
 		.key_id = w->key_id,
@@ -247,17 +301,24 @@ static void seal_row(struct chains *chains, struct chain *chain, const struct wa
 	memcpy(next->head_hash, row->hash, sizeof(row->hash));
 }
 
+bool event_log_was_told(const struct event_log *log)
+{
+	return log && log->is_told;
+}
+
 /* Makes rows of the first waiting entries, which continue their chains. */
 static int seal_batch(struct event_log *log, struct batch *b, struct err *err)
 {
 	list_for_each (&log->waiting, struct waiting, w, link) {
+		char name[EVENT_CHAIN_SIZE];
 		struct chain *chain;
 		bool is_new;
 		int r;
 
 		if (b->n == WRITE_BATCH)
 			break;
-		r = chain_move(&log->chains, w->project_id, &chain, &is_new, err);
+		put_chain_name(name, w->project_id, is_audit(w->type));
+		r = chain_move(&log->chains, name, &chain, &is_new, err);
 		if (r < 0)
 			return r;
 		if (is_new) {
@@ -367,8 +428,10 @@ int event_log_open(const struct event_config *config, struct event_log **ret, st
 	log->limits = config->limits;
 	log->rate.per_second = config->limits.rate;
 	list_init(&log->waiting);
+	list_init(&log->later);
 	list_init(&log->watches);
 	log->retry = loop_timer_new(log->loop, write_due, log);
+	log->join = loop_timer_new(log->loop, on_join, log);
 	log->sweep = loop_timer_new(log->loop, on_sweep, log);
 	log->retain = loop_timer_new(log->loop, retain, log);
 	r = store_events_open(config->store, &log->rows, err);
@@ -393,12 +456,14 @@ void event_log_close(struct event_log *log)
 {
 	if (!log)
 		return;
+	join_waiting(log);
 	while (log->n_waiting > 0 && log->rows && write_batch(log, NULL, NULL) == 0)
 		;
 	drop_waiting(log, log->n_waiting);
 	rate_done(&log->rate);
 	chains_done(&log->chains);
 	loop_timer_free(log->retry);
+	loop_timer_free(log->join);
 	loop_timer_free(log->sweep);
 	loop_timer_free(log->retain);
 	store_events_close(take_ptr(log->rows));
@@ -436,7 +501,8 @@ static bool has_type(uint64_t types, const char *type)
 
 static bool is_wanted(const struct event_filter *f, const struct event_row *row)
 {
-	return (!f->sandbox_id || strcmp(f->sandbox_id, row->sandbox_id) == 0) &&
+	return event_is_audit(row->type) == f->is_audit &&
+	       (!f->sandbox_id || strcmp(f->sandbox_id, row->sandbox_id) == 0) &&
 	       has_type(f->types, row->type);
 }
 
@@ -479,11 +545,15 @@ int event_log_read(struct event_log *log, const struct event_filter *filter, uin
 	                     .arg = arg,
 	                     .after = *after,
 	                     .former_place = log->chains.former.head_seq};
+	char name[EVENT_CHAIN_SIZE];
 	int r;
 
+	if (filter->project_id)
+		put_chain_name(name, filter->project_id, filter->is_audit);
+
 	buf_init(&rd.line, SIZE_MAX / 2); /* entries are short, unless somebody has altered one */
-	r = store_events_each(log->rows, filter->project_id, *after, READ_BATCH, read_one, &rd,
-	                      err);
+	r = store_events_each(log->rows, filter->project_id ? name : NULL, *after, READ_BATCH,
+	                      read_one, &rd, err);
 	buf_done(&rd.line);
 	*after = rd.after;
 	return r < 0 ? r : rd.is_stopped || rd.n == READ_BATCH;
@@ -491,24 +561,35 @@ int event_log_read(struct event_log *log, const struct event_filter *filter, uin
 
 static void tell_chain(const struct event_chain_row *row, struct event_chain_status *ret)
 {
+	const size_t id_len = strcspn(row->project_id, "/");
+
 	*ret = (struct event_chain_status){
-		.project_id = row->project_id,
+		.is_audit = row->project_id[id_len] != '\0',
 		.anchor_seq = row->anchor_seq,
 		.head_seq = row->head_seq,
 		.count = row->count,
 	};
+	memcpy(ret->project_id, row->project_id, id_len);
 	chain_hex(row->anchor_hash, ret->anchor_hash);
 	chain_hex(row->head_hash, ret->head_hash);
 }
 
-void event_log_chain(const struct event_log *log, const char *project_id,
+static const struct chain *chain_of(const struct event_log *log, const char *project_id,
+                                    bool is_of_audit)
+{
+	char name[EVENT_CHAIN_SIZE];
+
+	put_chain_name(name, project_id, is_of_audit);
+	return chains_find(&log->chains, name);
+}
+
+void event_log_chain(const struct event_log *log, const char *project_id, bool is_of_audit,
                      struct event_chain_status *ret)
 {
 	static const struct event_chain_row none;
-	const struct chain *c = chains_find(&log->chains, project_id);
+	const struct chain *c = chain_of(log, project_id, is_of_audit);
 
 	tell_chain(c ? &c->row : &none, ret);
-	ret->project_id = project_id;
 }
 
 void event_log_each_chain(const struct event_log *log,
@@ -528,13 +609,14 @@ bool event_log_former(const struct event_log *log, struct event_chain_status *re
 	return ret->head_seq > 0;
 }
 
-uint64_t event_log_removed(const struct event_log *log, const char *project_id)
+uint64_t event_log_removed(const struct event_log *log, const struct event_filter *filter)
 {
 	const struct event_chain_row *former = &log->chains.former;
-	const struct chain *c = project_id ? chains_find(&log->chains, project_id) : NULL;
+	const struct chain *c;
 
-	if (!project_id)
+	if (!filter->project_id)
 		return log->chains.removed_place;
+	c = chain_of(log, filter->project_id, filter->is_audit);
 	if (!c)
 		return 0;
 	/* A chain that goes on behind the former one begins with that one's end as its anchor. */

@@ -46,6 +46,8 @@ static const char *const names[] = {
 	[EVENT_SECRET_REMOVED] = "secret.removed",
 	[EVENT_HOST_DISK] = "host.disk",
 	[EVENT_SUPPRESSED] = "events.suppressed",
+	[EVENT_API_READ] = EVENT_AUDIT_PREFIX "read",
+	[EVENT_API_WRITE] = EVENT_AUDIT_PREFIX "write",
 };
 static_assert(ARRAY_SIZE(names) == EVENT_TYPE_COUNT, "a type has no name");
 static_assert(EVENT_TYPE_COUNT <= 64, "a set of types does not fit");
@@ -53,6 +55,11 @@ static_assert(EVENT_TYPE_COUNT <= 64, "a set of types does not fit");
 const char *event_type_name(enum event_type type)
 {
 	return names[type];
+}
+
+bool event_is_audit(const char *name)
+{
+	return strncmp(name, EVENT_AUDIT_PREFIX, strlen(EVENT_AUDIT_PREFIX)) == 0;
 }
 
 /* The whole name, or the word before its dot. */

@@ -15,6 +15,7 @@
 #define HASH_KEY    ",\"hash\":\""
 #define PROJECT_KEY ",\"project_id\":"
 #define PLACE_KEY   ",\"place\":"
+#define AUDIT_KEY   ",\"type\":\"api."
 #define FROM_KEY    ",\"from\":"
 #define DATA_KEY    ",\"data\":"
 
@@ -105,13 +106,12 @@ static const char *find_key(const char *line, size_t len, const char *key)
 	return at ? at + strlen(key) : NULL;
 }
 
-static int read_chain(const char *line, size_t len, struct chain_link *ret)
+static int read_project(const char *line, size_t len, struct chain_link *ret)
 {
 	const char *at = find_key(line, len, PROJECT_KEY), *end;
 
 	if (!at)
 		return -EINVAL;
-	ret->is_former = !find_key(line, len, FROM_KEY);
 	if (*at != '"')
 		return strncmp(at, "null,", 5) == 0 ? 0 : -EINVAL;
 	end = memchr(at + 1, '"', (size_t)(line + len - at - 1));
@@ -119,6 +119,21 @@ static int read_chain(const char *line, size_t len, struct chain_link *ret)
 		return -EINVAL;
 	(void)snprintf(ret->project_id, sizeof(ret->project_id), "%.*s", (int)(end - at - 1),
 	               at + 1);
+	return 0;
+}
+
+static int read_chain(const char *line, size_t len, struct chain_link *ret)
+{
+	const bool is_audit = find_key(line, len, AUDIT_KEY) != NULL;
+
+	if (read_project(line, len, ret) < 0)
+		return -EINVAL;
+	ret->is_former = !find_key(line, len, FROM_KEY);
+	if (ret->is_former)
+		(void)snprintf(ret->chain, sizeof(ret->chain), CHAIN_FORMER);
+	else
+		(void)snprintf(ret->chain, sizeof(ret->chain), "%s%s", ret->project_id,
+		               is_audit ? CHAIN_AUDIT : "");
 	return 0;
 }
 
@@ -159,16 +174,13 @@ int chain_check_next(const struct chain_link *prev, const struct chain_link *nex
 }
 
 struct chain_entry {
-	char key[ID_SIZE +
-	         1]; /* the project; FORMER for the former chain, which no project is called */
+	char chain[CHAIN_NAME_SIZE];
 	struct chain_seen seen;
 	UT_hash_handle hh;
 };
 struct chain_export {
 	struct chain_entry *all;
 };
-
-#define FORMER "+former"
 
 struct chain_export *chain_export_new(void)
 {
@@ -188,25 +200,19 @@ void chain_export_free(struct chain_export *export)
 	free(export);
 }
 
-static struct chain_entry *find(const struct chain_export *export, const char *key)
+static struct chain_entry *find(const struct chain_export *export, const char *chain)
 {
 	struct chain_entry *e;
 
-	HASH_FIND_STR(export->all, key, e);
+	HASH_FIND_STR(export->all, chain, e);
 	return e;
 }
 
-const struct chain_seen *chain_export_find(const struct chain_export *export,
-                                           const char *project_id)
+const struct chain_seen *chain_export_find(const struct chain_export *export, const char *chain)
 {
-	const struct chain_entry *e = find(export, project_id);
+	const struct chain_entry *e = find(export, chain);
 
 	return e ? &e->seen : NULL;
-}
-
-const struct chain_seen *chain_export_former(const struct chain_export *export)
-{
-	return chain_export_find(export, FORMER);
 }
 
 size_t chain_export_count(const struct chain_export *export)
@@ -232,8 +238,7 @@ static int check_in_chain(const struct chain_entry *e, const struct chain_link *
 int chain_export_add(struct chain_export *export, const struct chain_link *link, bool is_partial,
                      struct err *err)
 {
-	const char *key = link->is_former ? FORMER : link->project_id;
-	struct chain_entry *e = find(export, key);
+	struct chain_entry *e = find(export, link->chain);
 	int r = check_in_chain(e, link, is_partial, err);
 
 	if (r < 0)
@@ -242,9 +247,9 @@ int chain_export_add(struct chain_export *export, const struct chain_link *link,
 		               : r;
 	if (!e) {
 		e = xnew0(struct chain_entry);
-		(void)snprintf(e->key, sizeof(e->key), "%s", key);
+		(void)snprintf(e->chain, sizeof(e->chain), "%s", link->chain);
 		e->seen.first = *link;
-		HASH_ADD_STR(export->all, key, e);
+		HASH_ADD_STR(export->all, chain, e);
 	}
 	e->seen.last = *link;
 	e->seen.n++;

@@ -8,7 +8,8 @@
  *
  * hash is the SHA-256 of the line up to the comma before "hash"; prev, which it covers, is the hash
  * of the entry before in the same chain. So a changed, removed or inserted entry breaks its chain
- *at its place. Every project has a chain, and so have entries of no project. An export of the whole
+ *at its place. Every project has a chain, and so have entries of no
+ * project; the audit log (types "api.…") has chains of its own beside those. An export of the whole
  * host has all of them in one order, and each entry's place in it behind the hash.
  *
  * Entries without "from" are from before that: all of them, of whatever project, are one former
@@ -19,13 +20,17 @@
 
 #include <stdbool.h>
 
-#define CHAIN_HEX_SIZE 65
+#define CHAIN_HEX_SIZE  65
+#define CHAIN_NAME_SIZE (ID_SIZE + 8) /* the project, and CHAIN_AUDIT if it is of the audit log */
+#define CHAIN_AUDIT     "/audit"
+#define CHAIN_FORMER    "+former"
 
 struct chain_link {
 	uint64_t seq;
 	uint64_t place;           /* 0 = not told */
 	char project_id[ID_SIZE]; /* "" = none */
 	bool is_former;
+	char chain[CHAIN_NAME_SIZE];
 	char prev[CHAIN_HEX_SIZE], hash[CHAIN_HEX_SIZE];
 };
 
@@ -49,8 +54,6 @@ void chain_export_free(struct chain_export *export); /* NULL is fine */
 /* The next line of the export. is_partial: lines are missing on purpose. */
 must_check int chain_export_add(struct chain_export *export, const struct chain_link *link,
                                 bool is_partial, struct err *err);
-/* Of a project, "" for entries of no project; of the former chain. NULL if there was none. */
-const struct chain_seen *chain_export_find(const struct chain_export *export,
-                                           const char *project_id);
-const struct chain_seen *chain_export_former(const struct chain_export *export);
+/* By the chain's name; NULL if there was none. */
+const struct chain_seen *chain_export_find(const struct chain_export *export, const char *chain);
 size_t chain_export_count(const struct chain_export *export); /* chains, the former included */

@@ -387,7 +387,7 @@ int hooks_add(struct hooks *hooks, const char *project_id, const char *url, cons
 		return r;
 	id_make(id, "wh");
 	hook_secret_make(secret);
-	event_log_chain(hooks->config.events, project_id, &chain);
+	event_log_chain(hooks->config.events, project_id, /* is_audit= */ false, &chain);
 	row.id = id;
 	row.secret = secret;
 	row.created_us = clock_wall_us();

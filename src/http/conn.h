@@ -57,7 +57,9 @@ struct http_req {
 	struct route_param params[PARAMS_MAX];
 	size_t n_params;
 	void *user, *state;
-	bool is_let_in;  /* authorize() did */
+	bool is_let_in; /* authorize() did */
+	bool is_told;
+	char subject[HTTP_SUBJECT_SIZE];
 	http_fn recheck; /* its own; NULL = the app's */
 	http_done_fn on_done;
 	void *on_done_arg;

@@ -221,6 +221,26 @@ const char *http_peer(const struct http_req *req)
 	return req->conn->peer;
 }
 
+void http_set_subject(struct http_req *req, const char *id)
+{
+	(void)snprintf(req->subject, sizeof(req->subject), "%s", id);
+}
+
+const char *http_subject(const struct http_req *req)
+{
+	return req->subject;
+}
+
+void http_set_told(struct http_req *req)
+{
+	req->is_told = true;
+}
+
+bool http_is_told(const struct http_req *req)
+{
+	return req->is_told;
+}
+
 int64_t http_content_length(const struct http_req *req)
 {
 	return req->head.framing == HTTP_CHUNKED ? -1 : (int64_t)req->head.length;

@@ -54,6 +54,7 @@ struct http_route {
 	/* NULL-terminated: the parameters that the query may have. NULL: the handler checks
 	 * them. */
 	const char *const *query;
+	unsigned audit; /* opaque here: what the app's ended() needs to know */
 };
 
 struct http_outcome {
@@ -173,6 +174,13 @@ uint64_t http_peer_network(const struct http_req *req);
 /* Where the client calls from, as text: an address, or "unix:UID". */
 #define HTTP_PEER_SIZE 48
 const char *http_peer(const struct http_req *req);
+/* For the app's ended(): the id of what the request was about, "" unless it was set; and whether it
+ * was told of elsewhere. */
+#define HTTP_SUBJECT_SIZE 40
+void http_set_subject(struct http_req *req, const char *id);
+const char *http_subject(const struct http_req *req);
+void http_set_told(struct http_req *req);
+bool http_is_told(const struct http_req *req);
 int64_t http_content_length(const struct http_req *req); /* -1 = chunked */
 void http_set_user(struct http_req *req, void *user); /* authorize()'s finding, for the handler */
 void *http_user(const struct http_req *req);

@@ -13,6 +13,8 @@
  */
 #include "mcp/server.h"
 
+#include "api/frame/audit.h"
+
 #include "base/parse.h"
 #include "mcp/inside.h"
 
@@ -324,8 +326,9 @@ static int get_mcp(struct http_req *req, struct err *err)
 }
 
 static const struct http_route routes[] = {
-	{HTTP_POST, "/mcp", post_mcp, HTTP_BODY_JSON, SCOPE_WRITE, MCP_BODY_MAX},
-	{HTTP_GET, "/mcp", get_mcp, HTTP_BODY_NONE, SCOPE_WRITE},
+	{HTTP_POST, "/mcp", post_mcp, HTTP_BODY_JSON, SCOPE_WRITE, MCP_BODY_MAX,
+         .audit = AUDIT_TOOL},
+	{HTTP_GET, "/mcp", get_mcp, HTTP_BODY_NONE, SCOPE_WRITE, .audit = AUDIT_NONE},
 	{HTTP_DELETE, "/mcp", delete_mcp, HTTP_BODY_NONE, SCOPE_WRITE},
 };
 

@@ -144,7 +144,7 @@ static struct event_chain_status chain(const char *project_id)
 {
 	struct event_chain_status ret;
 
-	event_log_chain(rig.log, project_id, &ret);
+	event_log_chain(rig.log, project_id, /* is_audit= */ false, &ret);
 	return ret;
 }
 
@@ -362,6 +362,79 @@ TEST(a_project_that_causes_many_entries_loses_its_own_and_no_others)
 	tear_down();
 }
 
+static size_t count_audit(const char *project_id)
+{
+	const struct event_filter filter = {.project_id = project_id, .is_audit = true};
+	struct export x = export_all(&filter);
+
+	CHECK_STR(x.err.message, "");
+	return x.n;
+}
+
+TEST(the_audit_log_has_chains_of_its_own_and_is_written_a_little_later)
+{
+	struct export x;
+
+	set_up();
+	add(EVENT_SANDBOX_CREATED, "prj_1", SANDBOX);
+	for (int i = 0; i < 31; i++)
+		add(EVENT_API_READ, "prj_1", SANDBOX);
+	turn();
+	CHECK_INT(count_audit("prj_1"), 0);
+	add(EVENT_API_WRITE, "prj_1", SANDBOX); /* enough to be worth a transaction */
+	turn();
+	CHECK_INT(count_audit("prj_1"), 32);
+	CHECK_INT(chain("prj_1").head_seq, 1); /* they move no number of the event log */
+	x = export_all(&everything);
+	CHECK_INT(x.n, 1);
+	add(EVENT_API_READ, "prj_1", SANDBOX);
+	close_log(); /* writes what waits */
+	open_log();
+	CHECK_INT(count_audit("prj_1"), 33);
+	CHECK_INT(count_audit(NULL), 33);
+	tear_down();
+}
+
+TEST(reads_push_out_neither_events_nor_anothers_reads)
+{
+	set_up();
+	rig.config.limits.count = 100;
+	close_log();
+	open_log();
+	for (int i = 0; i < 20; i++)
+		add(EVENT_SANDBOX_CREATED, "prj_1", SANDBOX);
+	for (int i = 0; i < 20; i++)
+		add(EVENT_API_READ, "prj_2", SANDBOX);
+	for (int i = 0; i < 2000; i++)
+		add(EVENT_API_READ, "prj_1", SANDBOX);
+	for (int i = 0; i < 4; i++)
+		turn();
+	CHECK_INT(export_all(&everything).n, 20);
+	CHECK_INT(count_audit("prj_2"), 20);
+	CHECK(count_audit("prj_1") <= 60);
+	tear_down();
+}
+
+TEST(a_projects_reads_over_its_rate_are_told_as_a_number)
+{
+	struct export x;
+
+	set_up();
+	rig.config.limits.rate = 1;
+	close_log();
+	open_log();
+	for (int i = 0; i < 64; i++)
+		add(EVENT_API_READ, "prj_1", SANDBOX);
+	for (int i = 0; i < 10; i++)
+		add(EVENT_API_READ, "prj_2", SANDBOX);
+	add(EVENT_EXEC_STARTED, "prj_1", SANDBOX); /* is counted by itself */
+	CHECK_INT(status().suppressed, 54);
+	turn();
+	x = export_all(&everything);
+	CHECK_INT(x.n, 1);
+	tear_down();
+}
+
 TEST(places_and_numbers_go_on_after_all_was_removed_and_the_log_was_opened_anew)
 {
 	set_up();
@@ -376,8 +449,8 @@ TEST(places_and_numbers_go_on_after_all_was_removed_and_the_log_was_opened_anew)
 	}
 	CHECK_INT(status().count, 0);
 	CHECK_INT(status().place, 7);
-	CHECK_INT(event_log_removed(rig.log, NULL), 7);
-	CHECK_INT(event_log_removed(rig.log, "prj_1"), 7);
+	CHECK_INT(event_log_removed(rig.log, &everything), 7);
+	CHECK_INT(event_log_removed(rig.log, &(struct event_filter){.project_id = "prj_1"}), 7);
 	tear_down();
 }
 

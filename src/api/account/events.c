@@ -95,7 +95,7 @@ static int send_line(const struct event_line *line, void *arg)
 /* 1: go on in another turn. */
 static int read_some(struct reader *rd)
 {
-	const uint64_t removed = event_log_removed(rd->events, rd->filter.project_id);
+	const uint64_t removed = event_log_removed(rd->events, &rd->filter);
 	struct err err;
 
 	if (rd->after > 0 && rd->after < removed && rd->gap_upto < removed &&
@@ -287,6 +287,8 @@ static int read_query(const struct http_req *req, struct reader *rd, struct err 
 	if (r == 0)
 		r = read_scope(req, rd, err);
 	if (r == 0)
+		r = http_query_bool(req, "audit", &rd->filter.is_audit, err);
+	if (r == 0)
 		r = read_place(req, rd, err);
 	if (r == 0)
 		r = read_figures(req, rd, err);
@@ -335,6 +337,7 @@ static void put_project_chain(const struct event_chain_status *chain, void *arg)
 
 	json_open_object(w, NULL);
 	json_put_str(w, "project_id", chain->project_id[0] ? chain->project_id : NULL);
+	json_put_bool(w, "audit", chain->is_audit);
 	put_chain(w, chain);
 	json_close_object(w);
 }
@@ -347,7 +350,7 @@ static void put_all(struct json_writer *w, const struct event_log *events)
 
 	event_log_status(events, &status);
 	json_put_u64(w, "place", status.place);
-	json_put_u64(w, "removed_place", event_log_removed(events, NULL));
+	json_put_u64(w, "removed_place", event_log_removed(events, &(struct event_filter){0}));
 	json_put_u64(w, "count", status.count);
 	json_open_array(w, "chains");
 	event_log_each_chain(events, put_project_chain, w);
@@ -367,15 +370,19 @@ int get_events_head(struct http_req *req, struct err *err)
 	struct event_chain_status chain;
 	struct reply reply;
 	struct json_writer *w;
+	bool is_audit = false, is_all;
 	int r = read_all(req, err);
 
+	is_all = r > 0;
+	if (r >= 0)
+		r = http_query_bool(req, "audit", &is_audit, err);
 	if (r < 0)
 		return r;
 	w = reply_begin(&reply);
-	if (r > 0) {
+	if (is_all) {
 		put_all(w, api->events);
 	} else {
-		event_log_chain(api->events, caller_project(req), &chain);
+		event_log_chain(api->events, caller_project(req), is_audit, &chain);
 		put_chain(w, &chain);
 	}
 	return reply_send(&reply, req, 200, err);

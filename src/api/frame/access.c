@@ -6,12 +6,13 @@
  */
 #include "api/frame/access.h"
 
+#include "api/frame/audit.h"
 #include "api/frame/find.h"
 #include "base/log.h"
 
 #include <inttypes.h>
 
-void access_enter(struct http_req *req)
+static void set_origin(const struct http_req *req)
 {
 	const struct api *api = http_app_arg(req);
 	const struct key *key = http_user(req);
@@ -23,10 +24,17 @@ void access_enter(struct http_req *req)
 	                                            .agent = http_header(req, "User-Agent")});
 }
 
+void access_enter(struct http_req *req)
+{
+	set_origin(req);
+}
+
 void access_leave(struct http_req *req)
 {
 	const struct api *api = http_app_arg(req);
 
+	if (event_log_was_told(api->events))
+		http_set_told(req);
 	event_log_set_origin(api->events, &(struct event_origin){0});
 }
 
@@ -46,6 +54,10 @@ void access_ended(const struct http_req *req, const struct http_outcome *o)
 	const struct key *key = http_user(req);
 
 	count(http_app_arg(req), req, o);
+	set_origin(req);
+	audit_request(req, o);
+	event_log_set_origin(((const struct api *)http_app_arg(req))->events,
+	                     &(struct event_origin){0});
 	log_write(o->status >= 500 ? LOG_WARN : LOG_DEBUG, "http.request",
 	          "request=%s method=%s path='%s' status=%d us=%" PRIu64 " bytes=%" PRIu64
 	          " whole=%d key=%s",

@@ -227,8 +227,8 @@ int suggest_network(struct http_req *req, struct err *err)
 		r = find_sandbox(req, &s, err);
 	if (r < 0)
 		return r;
-	sc.has_begin =
-		sc.after > 0 && sc.after >= event_log_removed(api->events, sandbox_project_id(s));
+	sc.filter.project_id = sandbox_project_id(s);
+	sc.has_begin = sc.after > 0 && sc.after >= event_log_removed(api->events, &sc.filter);
 	sc.learner = learner_new();
 	scan_start(req, s, &sc);
 	return 0;

@@ -21,7 +21,7 @@
 #define LINE_MAX_BYTES 65536
 
 struct events_opts {
-	bool follow, all;
+	bool follow, all, audit;
 	const char *sandbox, *type;
 	uint64_t after;
 };
@@ -120,6 +120,8 @@ static int ask(struct log_reader *reader, struct err *err)
 		path = remote_query(path, "follow", "1");
 	if (opts->all)
 		path = remote_query(path, "all", "1");
+	if (opts->audit)
+		path = remote_query(path, "audit", "1");
 	if (opts->sandbox)
 		path = remote_query(path, "sandbox_id", opts->sandbox);
 	if (opts->type)
@@ -172,6 +174,8 @@ int cmd_events(int argc, char **argv)
 		{0, "type", OPT_TEXT, &opts.type, "TYPES",
 	         "only these types, such as exec.exited, or sandbox,key"},
 		{0, "after", OPT_NUMBER, &opts.after, "SEQ", "only entries after this number"},
+		{0, "audit", OPT_FLAG, &opts.audit, NULL,
+	         "the audit log: reads of content, and writes that are no events"},
 		{'a', "all", OPT_FLAG, &opts.all, NULL,
 	         "entries of all projects and of the daemon, by their place in the order of all "
 	         "(needs an admin key)"},

@@ -16,7 +16,7 @@
 #define LINE_MAX_BYTES 65536
 
 struct verify_opts {
-	bool partial, all;
+	bool partial, all, audit;
 	const char *head;
 };
 
@@ -78,7 +78,13 @@ static int check_ends(const struct chain_seen *seen, const json_t *told, struct 
 	return 0;
 }
 
-static int check_all_ends(const struct check *check, const json_t *told, struct err *err)
+static bool is_of_audit(const json_t *chain)
+{
+	return json_is_true(json_object_get(chain, "audit"));
+}
+
+static int check_all_ends(const struct check *check, const struct verify_opts *opts,
+                          const json_t *told, struct err *err)
 {
 	const json_t *former = json_object_get(told, "former");
 	const json_t *chain;
@@ -89,12 +95,17 @@ static int check_all_ends(const struct check *check, const json_t *told, struct 
 	{
 		const char *project = command_text(chain, "project_id");
 
-		r = check_ends(chain_export_find(check->export, project), chain, err);
+		auto_free char *name =
+			xasprintf("%s%s", project, is_of_audit(chain) ? CHAIN_AUDIT : "");
+
+		if (is_of_audit(chain) != opts->audit)
+			continue;
+		r = check_ends(chain_export_find(check->export, name), chain, err);
 		if (r < 0)
 			return *project ? err_prefix(err, "project %s", project) : r;
 	}
-	if (json_is_object(former))
-		r = check_ends(chain_export_former(check->export), former, err);
+	if (json_is_object(former) && !opts->audit)
+		r = check_ends(chain_export_find(check->export, CHAIN_FORMER), former, err);
 	return r < 0 ? err_prefix(err, "the former chain") : 0;
 }
 
@@ -102,9 +113,11 @@ static int verify_remote(struct command *c, struct check *check, struct err *err
 {
 	const struct verify_opts *opts = c->arg;
 	const struct remote_request request = {.accept = "application/x-ndjson"};
-	auto_free char *head_path =
-		remote_query(remote_path("events", "head"), "all", opts->all ? "1" : "0");
-	auto_free char *path = remote_query(remote_path("events"), "all", opts->all ? "1" : "0");
+	const char *all = opts->all ? "1" : "0", *audit = opts->audit ? "1" : "0";
+	auto_free char *head_path = remote_query(
+		remote_query(remote_path("events", "head"), "all", all), "audit", audit);
+	auto_free char *path =
+		remote_query(remote_query(remote_path("events"), "all", all), "audit", audit);
 	auto_json json_t *told = NULL;
 	int r = remote_open(&c->common, &c->remote, err);
 
@@ -117,11 +130,10 @@ static int verify_remote(struct command *c, struct check *check, struct err *err
 	if (r < 0)
 		return r;
 	if (opts->all)
-		return check_all_ends(check, told, err);
-	return check_ends(check->last.is_former
-	                          ? NULL
-	                          : chain_export_find(check->export, check->last.project_id),
-	                  told, err);
+		return check_all_ends(check, opts, told, err);
+	return check_ends(
+		check->last.is_former ? NULL : chain_export_find(check->export, check->last.chain),
+		told, err);
 }
 
 static void tell(const struct command *c, const struct check *check)
@@ -162,6 +174,8 @@ int cmd_events_verify(int argc, char **argv)
 	const struct opt rows[] = {
 		{'a', "all", OPT_FLAG, &opts.all, NULL,
 	         "the chains of all projects and of the daemon (needs an admin key)"},
+		{0, "audit", OPT_FLAG, &opts.audit, NULL,
+	         "the audit log, which has chains of its own"},
 		{0, "partial", OPT_FLAG, &opts.partial, NULL,
 	         "entries are missing on purpose: check each by itself"},
 		{0, "head", OPT_TEXT, &opts.head, "HASH", "what the last entry's hash must be"},

@@ -6,6 +6,8 @@
  */
 #include "compat/e2b/envd/envd.h"
 
+#include "api/frame/audit.h"
+
 #define SANDBOX    "/sandboxes/{id}"
 #define CONTENT    "/volumecontent/{id}"
 #define PROCESS    "/process.Process"
@@ -54,28 +56,28 @@ static const struct http_route routes[] = {
 	{HTTP_GET,    CONTENT "/path",           volume_stat,           HTTP_BODY_NONE, 0},
 	{HTTP_PATCH,  CONTENT "/path",           volume_change,         HTTP_BODY_JSON, 0},
 	{HTTP_DELETE, CONTENT "/path",           volume_remove_path,    HTTP_BODY_JSON, 0},
-	{HTTP_GET,    CONTENT "/file",           volume_read_file,      HTTP_BODY_NONE, 0},
+	{HTTP_GET,    CONTENT "/file",           volume_read_file,      HTTP_BODY_NONE, 0, .audit = AUDIT_READ},
 	{HTTP_PUT,    CONTENT "/file",           volume_write_file,     HTTP_BODY_STREAM, 0},
 
 	{HTTP_POST,   PROCESS "/Start",          envd_start,            HTTP_BODY_STREAM, 0, RPC_MAX},
-	{HTTP_POST,   PROCESS "/Connect",        envd_connect,          HTTP_BODY_STREAM, 0, RPC_MAX},
-	{HTTP_POST,   PROCESS "/List",           envd_list,             HTTP_BODY_JSON, 0},
+	{HTTP_POST,   PROCESS "/Connect",        envd_connect,          HTTP_BODY_STREAM, 0, RPC_MAX, .audit = AUDIT_READ},
+	{HTTP_POST,   PROCESS "/List",           envd_list,             HTTP_BODY_JSON, 0, .audit = AUDIT_NONE},
 	{HTTP_POST,   PROCESS "/SendInput",      envd_send_input,       HTTP_BODY_JSON, 0, RPC_MAX},
 	{HTTP_POST,   PROCESS "/CloseStdin",     envd_close_stdin,      HTTP_BODY_JSON, 0},
 	{HTTP_POST,   PROCESS "/SendSignal",     envd_send_signal,      HTTP_BODY_JSON, 0},
 	{HTTP_POST,   PROCESS "/Update",         envd_update,           HTTP_BODY_JSON, 0},
 
-	{HTTP_POST,   FILESYSTEM "/Stat",        envd_stat,             HTTP_BODY_JSON, 0},
-	{HTTP_POST,   FILESYSTEM "/ListDir",     envd_list_dir,         HTTP_BODY_JSON, 0},
+	{HTTP_POST,   FILESYSTEM "/Stat",        envd_stat,             HTTP_BODY_JSON, 0, .audit = AUDIT_NONE},
+	{HTTP_POST,   FILESYSTEM "/ListDir",     envd_list_dir,         HTTP_BODY_JSON, 0, .audit = AUDIT_NONE},
 	{HTTP_POST,   FILESYSTEM "/MakeDir",     envd_make_dir,         HTTP_BODY_JSON, 0},
 	{HTTP_POST,   FILESYSTEM "/Move",        envd_move,             HTTP_BODY_JSON, 0},
 	{HTTP_POST,   FILESYSTEM "/Remove",      envd_remove,           HTTP_BODY_JSON, 0},
-	{HTTP_POST,   FILESYSTEM "/WatchDir",    envd_watch_dir,        HTTP_BODY_STREAM, 0, RPC_MAX},
-	{HTTP_POST,   FILESYSTEM "/CreateWatcher", envd_create_watcher, HTTP_BODY_JSON, 0},
-	{HTTP_POST,   FILESYSTEM "/GetWatcherEvents", envd_get_watcher_events, HTTP_BODY_JSON, 0},
-	{HTTP_POST,   FILESYSTEM "/RemoveWatcher", envd_remove_watcher, HTTP_BODY_JSON, 0},
+	{HTTP_POST,   FILESYSTEM "/WatchDir",    envd_watch_dir,        HTTP_BODY_STREAM, 0, RPC_MAX, .audit = AUDIT_NONE},
+	{HTTP_POST,   FILESYSTEM "/CreateWatcher", envd_create_watcher, HTTP_BODY_JSON, 0, .audit = AUDIT_NONE},
+	{HTTP_POST,   FILESYSTEM "/GetWatcherEvents", envd_get_watcher_events, HTTP_BODY_JSON, 0, .audit = AUDIT_NONE},
+	{HTTP_POST,   FILESYSTEM "/RemoveWatcher", envd_remove_watcher, HTTP_BODY_JSON, 0, .audit = AUDIT_NONE},
 
-	{HTTP_GET,    "/files",                  envd_read_file,        HTTP_BODY_NONE, 0},
+	{HTTP_GET,    "/files",                  envd_read_file,        HTTP_BODY_NONE, 0, .audit = AUDIT_READ},
 	{HTTP_POST,   "/files",                  envd_write_files,      HTTP_BODY_CODED, 0},
 	{HTTP_GET,    "/health",                 envd_health,           HTTP_BODY_NONE, 0},
 

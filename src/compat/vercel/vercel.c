@@ -5,6 +5,8 @@
  */
 #include "compat/compat.h"
 
+#include "api/frame/audit.h"
+
 #include "compat/vercel/handlers.h"
 #include "compat/vercel/terminal.h"
 #include "compat/vercel/wire.h"
@@ -30,10 +32,10 @@ static const struct http_route routes[] = {
 	{HTTP_POST,   SESSION "/cmd",             vercel_run_command,   HTTP_BODY_JSON, SCOPE_WRITE, COMMAND_BODY_MAX},
 	{HTTP_GET,    SESSION "/cmd",             vercel_list_commands, HTTP_BODY_NONE, SCOPE_READ},
 	{HTTP_GET,    COMMAND,                    vercel_get_command,   HTTP_BODY_NONE, SCOPE_READ},
-	{HTTP_GET,    COMMAND "/logs",            vercel_get_logs,      HTTP_BODY_NONE, SCOPE_READ},
+	{HTTP_GET,    COMMAND "/logs",            vercel_get_logs,      HTTP_BODY_NONE, SCOPE_READ, .audit = AUDIT_READ},
 	{HTTP_POST,   COMMAND "/kill",            vercel_kill_command,  HTTP_BODY_JSON, SCOPE_WRITE},
 	{HTTP_POST,   SESSION "/fs/write",        vercel_write_files,   HTTP_BODY_STREAM, SCOPE_WRITE},
-	{HTTP_POST,   SESSION "/fs/read",         vercel_read_file,     HTTP_BODY_JSON, SCOPE_READ},
+	{HTTP_POST,   SESSION "/fs/read",         vercel_read_file,     HTTP_BODY_JSON, SCOPE_READ, .audit = AUDIT_READ},
 	{HTTP_POST,   SESSION "/fs/mkdir",        vercel_make_directory, HTTP_BODY_JSON, SCOPE_WRITE},
 	{HTTP_POST,   SESSION "/stop",            vercel_stop_session,  HTTP_BODY_JSON, SCOPE_WRITE},
 	{HTTP_POST,   SESSION "/extend-timeout",  vercel_extend_session, HTTP_BODY_JSON, SCOPE_WRITE},
@@ -50,7 +52,7 @@ static const struct http_route routes[] = {
 	{HTTP_POST,   BASE "/drives/{drive}",     vercel_get_or_create_drive, HTTP_BODY_JSON, SCOPE_WRITE},
 	{HTTP_DELETE, BASE "/drives/{drive}",     vercel_delete_drive,  HTTP_BODY_NONE, SCOPE_WRITE},
 
-	{HTTP_GET,    LODGE,                        vercel_get_sandbox,       HTTP_BODY_NONE, SCOPE_WRITE}, /* it may resume it */
+	{HTTP_GET,    LODGE,                        vercel_get_sandbox,       HTTP_BODY_NONE, SCOPE_WRITE, .audit = AUDIT_NONE}, /* it may resume it */
 	{HTTP_PATCH,  LODGE,                        vercel_update_sandbox,    HTTP_BODY_JSON, SCOPE_WRITE},
 	{HTTP_DELETE, LODGE,                        vercel_delete_sandbox,    HTTP_BODY_NONE, SCOPE_WRITE},
 	{HTTP_POST,   LODGE "/fork",                vercel_fork_sandbox,      HTTP_BODY_JSON, SCOPE_WRITE},

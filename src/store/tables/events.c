@@ -65,7 +65,9 @@ static const char *const statements[] = {
 	[LOAD] = "WITH RECURSIVE p (id) AS (SELECT min(project_id) FROM event_chains UNION ALL "
 		 "SELECT (SELECT min(project_id) FROM event_chains WHERE project_id > p.id) FROM p "
 		 "WHERE p.id IS NOT NULL) SELECT " CHAIN_COLUMNS ", anchor_place, place, "
-		 "project_id, boot_id, EXISTS (SELECT 1 FROM projects WHERE projects.id = p.id) "
+		 "project_id, boot_id, EXISTS (SELECT 1 FROM projects WHERE projects.id = "
+		 "substr(p.id, "
+		 "1, instr(p.id || '/', '/') - 1)) "
 		 "FROM p JOIN event_chains ON project_id = p.id AND seq = " CHAIN_SEQ,
 	[LOAD_FORMER] = "SELECT " CHAIN_COLUMNS " FROM event_chain",
 	[LAST] = "SELECT e.seq FROM " OF_CHAIN " AND c.project_id = ?1 ORDER BY c.seq DESC LIMIT 1",
@@ -142,7 +144,7 @@ static int add(struct store_events *se, const struct event_row *row, struct err 
 	r = run(se, ADD, err);
 	if (r < 0)
 		return r;
-	bind_text(place, 1, row->project_id);
+	bind_text(place, 1, row->chain);
 	bind_u64(place, 2, row->seq);
 	bind_u64(place, 3, row->place);
 	return run(se, ADD_PLACE, err);
@@ -265,7 +267,8 @@ int store_events_load(struct store_events *se,
 		read_row(stmt, chain_columns, ARRAY_SIZE(chain_columns), &row);
 		copy_text(stmt, 8, row.project_id, sizeof(row.project_id));
 		copy_text(stmt, 9, row.boot_id, sizeof(row.boot_id));
-		r = fn(&row, row.project_id[0] && sqlite3_column_int(stmt, 10) == 0, arg);
+		r = fn(&row, strcspn(row.project_id, "/") > 0 && sqlite3_column_int(stmt, 10) == 0,
+		       arg);
 	}
 	return statements_end(&se->all, LOAD, code, r, err);
 }

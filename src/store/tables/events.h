@@ -11,19 +11,22 @@
 #include "base/id.h"
 #include "store/store.h"
 
-#define EVENT_HASH_SIZE 32
+#define EVENT_HASH_SIZE  32
+#define EVENT_CHAIN_SIZE (ID_SIZE + 8)
 
 struct event_row {
 	uint64_t place;      /* in the order of all entries */
 	uint64_t seq, at_us; /* seq: its number in its chain */
 	const char *type, *project_id, *sandbox_id, *exec_id, *key_id, *request_id; /* "" = none */
 	const char *client, *agent;                                                 /* "" = none */
-	const char *data;                                                           /* JSON */
+	const char *chain; /* the one that it is added to; not read */
+	const char *data;  /* JSON */
 	unsigned char prev[EVENT_HASH_SIZE], hash[EVENT_HASH_SIZE];
 };
 struct event_chain_row {
-	char project_id[ID_SIZE];      /* "" = entries of no project */
-	uint64_t anchor_seq, head_seq; /* 0 = none yet */
+	char project_id[EVENT_CHAIN_SIZE]; /* "" = entries of no project; perhaps "/" and a word
+	                                      follow */
+	uint64_t anchor_seq, head_seq;     /* 0 = none yet */
 	unsigned char anchor_hash[EVENT_HASH_SIZE], head_hash[EVENT_HASH_SIZE];
 	uint64_t count, bytes;
 	uint64_t anchor_place, head_place;

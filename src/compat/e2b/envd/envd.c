@@ -122,7 +122,10 @@ static int find_named(struct http_req *req, unsigned port, struct sandbox **ret,
 		               "E2b-Sandbox-Id and E2b-Sandbox-Port must name port %u of a sandbox",
 		               port);
 	*ret = id[0] ? sandbox_find_shown(api->fleet, id, any, NULL) : NULL;
-	return *ret ? 0 : reply_gone(req, id);
+	if (!*ret)
+		return reply_gone(req, id);
+	http_set_subject(req, sandbox_id(*ret));
+	return 0;
 }
 
 static int read_user(const struct http_req *req, struct envd_caller *c, struct err *err)

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The audit log: who has read content or changed something, from where, whatever the wire."""
+
+import json
+
+import pytest
+from harness.cli import Cli
+from harness.daemon import Daemon, call, wait_for
+from harness.mcp import Session
+
+
+def audit(daemon, query="", key=None):
+    status, data = call(daemon, "GET", f"/v1/events?audit=1&{query}", key=key)
+    assert status == 200, data
+    return [json.loads(line) for line in data.splitlines()]
+
+
+def told(daemon, sandbox_id, n, key=None):
+    """What the log has of a sandbox, once there are so many entries: they are written a little later than their replies."""
+    return wait_for(lambda: len(e := audit(daemon, f"sandbox_id={sandbox_id}", key)) >= n and e, 10, f"{n} entries")
+
+
+def key_id(daemon, secret):
+    return call(daemon, "GET", "/v1/login", key=secret)[1]["key"]["id"]
+
+
+def test_reads_and_writes_inside_are_told_with_who_what_and_from_where(daemon, sandbox, project_keys):
+    at, key = f"/v1/sandboxes/{sandbox.id}", project_keys["write"]
+    sandbox.run_code("1")  # makes the context, which is an event
+    who = {"User-Agent": "audited/1"}
+    sent = [
+        ("PUT", "/files?path=/tmp/a", b"abc", 200),
+        ("GET", "/files?path=/tmp/a", None, 200),
+        ("GET", "/files?path=/tmp/none", None, 404),
+        ("POST", "/files/mkdir", {"path": "/tmp/d"}, 200),
+        ("GET", "/files/tar?path=/tmp/d", None, 200),
+        ("POST", "/code", {"code": "1"}, 200),
+        ("DELETE", "/files?path=/tmp/a", None, 200),
+    ]
+    for method, path, body, status in sent:
+        assert call(daemon, method, at + path, body, key=key, headers=who)[0] == status
+    entries = told(daemon, sandbox.id, len(sent))
+    assert [(e["data"]["method"], e["data"]["status"]) for e in entries] == [(method, status) for method, _, _, status in sent]
+    assert [e["type"] for e in entries] == ["api." + ("read" if m == "GET" else "write") for m, *_ in sent]
+    assert [e["data"].get("path") for e in entries] == ["/tmp/a", "/tmp/a", "/tmp/none", "/tmp/d", "/tmp/d", None, "/tmp/a"]
+    assert {(e["from"], e["agent"], e["sandbox_id"]) for e in entries} == {("127.0.0.1", "audited/1", sandbox.id)}
+    assert len({e["key_id"] for e in entries}) == 1 and all(e["request_id"] for e in entries)
+    assert entries[1]["data"]["route"] == "/v1/sandboxes/{id}/files" and entries[1]["data"]["bytes"] > 3
+
+
+def test_what_is_an_event_is_told_there_and_not_once_more(daemon, client, sandbox):
+    sandbox.run(["true"])
+    (started,) = client.events(sandbox=sandbox.id, type="exec.started")
+    assert started["key_id"] and started["from"]
+    call(daemon, "GET", f"/v1/sandboxes/{sandbox.id}/execs/{started['exec_id']}/output")
+    call(daemon, "GET", f"/v1/sandboxes/{sandbox.id}")  # no content
+    call(daemon, "PUT", f"/v1/sandboxes/{sandbox.id}/files?path=/tmp/x", b"1")
+    entries = told(daemon, sandbox.id, 2)
+    assert [(e["type"], e["exec_id"]) for e in entries] == [("api.read", started["exec_id"]), ("api.write", None)]
+    assert not [e for e in client.events(sandbox=sandbox.id) if e["type"].startswith("api.")]
+
+
+def test_the_wire_of_e2b_and_tools_of_mcp_are_told_too(daemon):
+    status, made = call(daemon, "POST", "/v2/sandboxes", {"templateID": "base", "secure": True}, key="", headers={"X-API-Key": daemon.key})
+    assert status == 201, made
+    fields = {"E2b-Sandbox-Id": made["sandboxID"], "E2b-Sandbox-Port": "49983", "X-Access-Token": made["envdAccessToken"]}
+    assert call(daemon, "GET", "/files?path=/etc/passwd", key="", headers=fields)[0] == 200
+    (entry,) = told(daemon, f"sb_{made['sandboxID']}", 1)
+    assert (entry["type"], entry["data"]["path"], entry["data"]["status"]) == ("api.read", "/etc/passwd", 200) and entry["key_id"]
+    call(daemon, "DELETE", f"/sandboxes/{made['sandboxID']}", key="", headers={"X-API-Key": daemon.key})
+    with Session(daemon.url, daemon.key) as session:
+        session.call("exec", command="true")
+        session.call("write_file", path="/tmp/told", content="x")
+        entry = wait_for(lambda: [e for e in audit(daemon) if e["data"].get("tool") == "write_file"], 10, "the tool")[-1]
+    assert (entry["type"], entry["data"]["path"], entry["data"]["route"]) == ("api.write", "/tmp/told", "/mcp")
+
+
+def test_a_project_sees_its_own_audit_log_and_only_an_admin_of_default_sees_all(daemon, sandbox, project_keys):
+    call(daemon, "PUT", f"/v1/sandboxes/{sandbox.id}/files?path=/tmp/mine", b"1")
+    told(daemon, sandbox.id, 1)
+    assert sandbox.id not in json.dumps(audit(daemon, key=project_keys["other"]))
+    for key, status in (("other", 403), ("write", 403), ("admin", 200)):
+        assert call(daemon, "GET", "/v1/events?audit=1&all=1", key=project_keys[key])[0] == status
+    assert sandbox.id in json.dumps(audit(daemon, "all=1"))
+
+
+def test_the_audit_log_can_be_checked_and_an_altered_entry_is_found():
+    import sqlite3
+
+    daemon = Daemon().start()
+    try:
+        cli = Cli(daemon)
+        for i in range(40):
+            assert call(daemon, "POST", "/v1/webhooks", {"url": "bad"})[0] == 400
+        wait_for(lambda: len(audit(daemon)) == 40, 10, "the entries")
+        for words in (["--audit"], ["--audit", "--all"]):
+            assert "as they were written" in cli.ok("events", "verify", *words)
+        assert "api.write" in cli.ok("events", "--audit")
+        assert daemon.stop() == 0
+        db = sqlite3.connect(daemon.data / "gateway" / "state.db", isolation_level=None)
+        db.execute("UPDATE events SET key_id = 'key_other' WHERE seq = 7 AND type = 'api.write'")
+        db.close()
+        daemon.start()
+        for words in (["--audit"], ["--audit", "--all"]):
+            status, _, err = cli("events", "verify", *words)
+            assert status == 125 and "entry 7 was altered" in err
+        assert cli("events", "verify", "--all")[0] == 0
+    finally:
+        daemon.stop()
+        daemon.remove()
+
+
+@pytest.mark.parametrize("query", ["audit=maybe", "audit=1&figures=1"])
+def test_a_wish_that_makes_no_sense_is_refused(daemon, query):
+    assert call(daemon, "GET", f"/v1/events?{query}")[0] == 400
