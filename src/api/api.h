@@ -41,6 +41,13 @@ struct http_counts {
 	uint64_t refused; /* for want of room: 429 and 503 */
 };
 
+/* A part of the daemon, and when its successor was last started because it died or hung. */
+#define API_PARTS 4
+struct api_part {
+	const char *name;
+	uint64_t replaced_us; /* wall clock; 0: never, as far as this gateway knows */
+};
+
 struct api { /* the http_app's arg; the daemon owns it */
 	struct loop *loop;
 	struct fleet *fleet;
@@ -70,6 +77,7 @@ struct api { /* the http_app's arg; the daemon owns it */
 		int statm, fd_dir; /* of this process, opened while /proc was in reach; -1 = not */
 	} proc;
 	uint64_t started_us; /* wall clock */
+	struct api_part parts[API_PARTS];
 	struct login_peer login_peers[LOGIN_PEERS_MAX];
 	const struct http_route *routes; /* all that are served, n_routes of them */
 	size_t n_routes;

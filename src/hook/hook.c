@@ -59,6 +59,7 @@ struct hooks {
 	struct event_watch watch;
 	struct list all;
 	size_t n_all;
+	uint64_t delivered, failed, dropped; /* also by hooks that are gone */
 };
 
 static void look(struct loop *loop, void *arg);
@@ -88,6 +89,7 @@ static void attempt_failed(struct hook *h, const char *why)
 	uint64_t pause_us = timing->first_us << MIN(h->failures, 20U);
 
 	h->failures++;
+	h->hooks->failed++;
 	(void)snprintf(h->last_error, sizeof(h->last_error), "%s", why);
 	log_debug("hook.failed", "id=%s seq=%" PRIu64 " failures=%u why='%s'", h->id, h->seq,
 	          h->failures, why);
@@ -97,6 +99,7 @@ static void attempt_failed(struct hook *h, const char *why)
 	}
 	log_warn("hook.dropped", "id=%s seq=%" PRIu64 " why='%s'", h->id, h->seq, why);
 	h->dropped++;
+	h->hooks->dropped++;
 	done_with_entry(h);
 }
 
@@ -109,6 +112,7 @@ static void on_answer(int status, const char *why, void *arg)
 	if (status >= 200 && status < 300) {
 		h->last_error[0] = '\0';
 		h->delivered++;
+		h->hooks->delivered++;
 		done_with_entry(h);
 		return;
 	}
@@ -490,6 +494,16 @@ void hooks_each(struct hooks *hooks, const char *project_id,
 	list_for_each (&hooks->all, struct hook, h, link)
 		if (strcmp(h->project_id, project_id) == 0)
 			fn(h, arg);
+}
+
+void hooks_count(const struct hooks *hooks, struct hook_counts *ret)
+{
+	*ret = (struct hook_counts){.hooks = hooks->n_all,
+	                            .delivered = hooks->delivered,
+	                            .failed = hooks->failed,
+	                            .dropped = hooks->dropped};
+	list_for_each (&hooks->all, const struct hook, h, link)
+		ret->failing += h->failures > 0;
 }
 
 void hook_to_json(const struct hook *h, struct json_writer *w, const char *name)

@@ -60,4 +60,9 @@ const struct hook *hooks_find(struct hooks *hooks, const char *project_id,
                               const char *id); /* or NULL */
 void hooks_each(struct hooks *hooks, const char *project_id,
                 void (*fn)(const struct hook *h, void *arg), void *arg);
+struct hook_counts {
+	uint64_t hooks, failing;             /* now */
+	uint64_t delivered, failed, dropped; /* since the start */
+};
+void hooks_count(const struct hooks *hooks, struct hook_counts *ret); /* of all projects */
 void hook_to_json(const struct hook *h, struct json_writer *w, const char *name); /* no secret */

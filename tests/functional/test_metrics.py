@@ -5,8 +5,7 @@ import http.client
 import re
 
 from harness.daemon import Daemon, memory_kib
-
-SAMPLE = re.compile(r'^([a-z_]+)((?:\{[a-z]+="[^"]*"(?:,[a-z]+="[^"]*")*\})?) ([0-9.]+)$')
+from harness.metrics import figures
 
 
 def scrape(daemon, key=None):
@@ -16,15 +15,6 @@ def scrape(daemon, key=None):
     data = reply.read().decode()
     connection.close()
     return reply.status, data
-
-
-def figures(daemon):
-    """{name and labels: value}; each line must be a comment or a sample."""
-    status, page = scrape(daemon, daemon.key)
-    assert status == 200
-    found = [SAMPLE.match(line) for line in page.splitlines() if not line.startswith("# ")]
-    assert all(found)
-    return {m.group(1) + m.group(2): float(m.group(3)) for m in found}
 
 
 def test_what_is_done_is_counted(daemon, client, sandbox):

@@ -8,6 +8,7 @@ import socket
 import pytest
 from cloche import Client, ClocheError
 from harness.daemon import Daemon, wait_for
+from harness.metrics import figures
 from harness.running import running
 
 PARTS = ["broker", "gateway", "cloche-wall", "dialer"]
@@ -57,6 +58,8 @@ def test_a_part_that_is_killed_is_told_as_one_that_died(own):
     daemon.kill_parts("broker")
     replaced = wait_for(lambda: [e for e in client.events(type="daemon.part_replaced", all=True)], what="an event")
     assert [(e["data"]["part"], e["data"]["cause"]) for e in replaced] == [("broker", "died")]
+    when = {part: figures(daemon)[f'cloche_part_replaced_timestamp_seconds{{part="{part}"}}'] for part in ("broker", "dialer", "wall", "gateway")}
+    assert when == {"broker": when["broker"], "dialer": 0, "wall": 0, "gateway": 0} and when["broker"] > 1e9
 
 
 def test_without_a_watchdog_a_stopped_part_stays():

@@ -16,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from cloche import Client
 from harness.daemon import Daemon, wait_for
+from harness.metrics import figures
 
 
 class Receiver:
@@ -104,6 +105,25 @@ def test_events_arrive_in_order_and_signed(own):
         assert hook_id in shown and secret not in shown
         assert call(own, "DELETE", f"/v1/webhooks/{hook_id}")[0] == 200
         assert call(own, "GET", f"/v1/webhooks/{hook_id}")[0] == 404
+
+
+def figures_of_hooks(daemon):
+    return {name.removeprefix("cloche_webhook"): int(value) for name, value in figures(daemon).items() if name.startswith("cloche_webhook")}
+
+
+def test_metrics_count_what_arrives_and_what_fails(own):
+    before = figures_of_hooks(own)
+    is_up = threading.Event()
+    with Receiver(answers=lambda n: 204 if is_up.is_set() else 500) as receiver, Client(own.url, own.key) as client:
+        hook_id, _ = hook_to(own, receiver.url, types="sandbox.created")
+        client.create().delete()
+        wait_for(lambda: figures_of_hooks(own)["s_failing"] == before["s_failing"] + 1, what="a failure")
+        is_up.set()
+        wait_for(lambda: figures_of_hooks(own)["_deliveries_total"] > before["_deliveries_total"], what="a delivery")
+        after = figures_of_hooks(own)
+        assert after["s"] == before["s"] + 1 and after["s_failing"] == before["s_failing"]
+        assert after["_failures_total"] > before["_failures_total"] and after["_dropped_total"] == before["_dropped_total"]
+        call(own, "DELETE", f"/v1/webhooks/{hook_id}")
 
 
 def test_what_is_refused_is_sent_again_and_nothing_overtakes_it(own):

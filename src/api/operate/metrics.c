@@ -30,6 +30,10 @@ static void put_fleet(struct metrics *m, struct fleet *fleet)
 
 		metrics_put(m, "cloche_sandboxes", &state, 1, states[i]);
 	}
+	metrics_one(m, "cloche_sandboxes_alive", METRIC_GAUGE, "Sandboxes that have a place.",
+	            fleet_count(fleet));
+	metrics_one(m, "cloche_sandboxes_max", METRIC_GAUGE, "Places that there are in all.",
+	            fleet_config(fleet)->sandboxes_max);
 	metrics_one(m, "cloche_creates_total", METRIC_COUNTER, "Sandboxes asked for.",
 	            counts->creates);
 	metrics_one(m, "cloche_creates_failed_total", METRIC_COUNTER,
@@ -92,6 +96,8 @@ static void put_http(struct metrics *m, const struct api *api)
 				            ARRAY_SIZE(labels), http->requests[i][class]);
 		}
 	}
+	metrics_one(m, "cloche_http_refused_total", METRIC_COUNTER,
+	            "Requests refused for want of room, with status 429 or 503.", http->refused);
 	metrics_one(m, "cloche_http_reply_bytes_total", METRIC_COUNTER, "Bytes of replies.",
 	            http->bytes_out);
 }
@@ -188,6 +194,10 @@ static uint64_t resident_bytes(int statm_fd)
 
 static void put_process(struct metrics *m, const struct api *api)
 {
+	const struct metric_label version = {"version", CLOCHE_VERSION};
+
+	metrics_family(m, "cloche_build_info", METRIC_GAUGE, "1, with the daemon's version.");
+	metrics_put(m, "cloche_build_info", &version, 1, 1);
 	metrics_one(m, "cloche_resident_bytes", METRIC_GAUGE, "Memory of the gateway process.",
 	            resident_bytes(api->proc.statm));
 	metrics_one(m, "cloche_open_fds", METRIC_GAUGE, "Open files of the gateway process.",
@@ -198,13 +208,42 @@ static void put_process(struct metrics *m, const struct api *api)
 	metrics_put_seconds(m, "cloche_uptime_seconds", NULL, 0, clock_wall_us() - api->started_us);
 }
 
+/* The moment, not a count: what counts may itself have been replaced, and would begin anew. */
+static void put_parts(struct metrics *m, const struct api *api)
+{
+	metrics_family(m, "cloche_part_replaced_timestamp_seconds", METRIC_GAUGE,
+	               "When a part of the daemon that died or hung was last replaced; 0: never.");
+	for (size_t i = 0; i < ARRAY_SIZE(api->parts); i++) {
+		const struct metric_label part = {"part", api->parts[i].name};
+
+		metrics_put_seconds(m, "cloche_part_replaced_timestamp_seconds", &part, 1,
+		                    api->parts[i].replaced_us);
+	}
+}
+
+static void put_hooks(struct metrics *m, const struct hooks *hooks)
+{
+	struct hook_counts counts;
+
+	hooks_count(hooks, &counts);
+	metrics_one(m, "cloche_webhooks", METRIC_GAUGE, "Webhooks that there are.", counts.hooks);
+	metrics_one(m, "cloche_webhooks_failing", METRIC_GAUGE,
+	            "Of those, that try again because the last attempt failed.", counts.failing);
+	metrics_one(m, "cloche_webhook_deliveries_total", METRIC_COUNTER,
+	            "Events that a receiver has accepted.", counts.delivered);
+	metrics_one(m, "cloche_webhook_failures_total", METRIC_COUNTER,
+	            "Attempts that failed; each is made again later.", counts.failed);
+	metrics_one(m, "cloche_webhook_dropped_total", METRIC_COUNTER,
+	            "Events given up after a day of failures.", counts.dropped);
+}
+
 static void put_events(struct metrics *m, const struct event_log *events)
 {
 	struct event_status status;
 
 	event_log_status(events, &status);
-	metrics_one(m, "cloche_events_seq", METRIC_COUNTER,
-	            "The place of the newest event in the order of all.", status.place);
+	metrics_one(m, "cloche_events_total", METRIC_COUNTER,
+	            "Events ever written: the place of the newest one.", status.place);
 	metrics_one(m, "cloche_events_kept", METRIC_GAUGE, "Events that are kept.", status.count);
 	metrics_one(m, "cloche_events_bytes", METRIC_GAUGE, "And their bytes.", status.bytes);
 	metrics_one(m, "cloche_events_suppressed_total", METRIC_COUNTER,
@@ -256,6 +295,8 @@ int get_metrics(struct http_req *req, struct err *err)
 	                           {"broker", fleet_broker_turns(api->fleet)}},
 	          2);
 	put_process(&m, api);
+	put_parts(&m, api);
+	put_hooks(&m, api->hooks);
 	put_events(&m, api->events);
 	if (m.error < 0)
 		return err_set(err, ERR_INTERNAL, -m.error,

@@ -274,6 +274,14 @@ static int open_problems(struct gateway *g, struct err *err)
 	return 0;
 }
 
+static const struct {
+	enum child_part part;
+	const char *name;
+} parts[API_PARTS] = {{CHILD_BROKER, "broker"},
+                      {CHILD_DIALER, "dialer"},
+                      {CHILD_WALL, "wall"},
+                      {CHILD_GATEWAY, "gateway"}};
+
 static int open_api(struct gateway *g, struct err *err)
 {
 	(void)err;
@@ -300,6 +308,8 @@ static int open_api(struct gateway *g, struct err *err)
 	                      .data_dir = g->site->config->data_dir,
 	                      .held = {.most = HELD_BYTES_MAX, .always = HELD_BYTES_OWN},
 	                      .started_us = clock_wall_us()};
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+		g->api.parts[i].name = parts[i].name;
 	g->mcp = mcp_new(&g->api);
 	return 0;
 }
@@ -354,21 +364,15 @@ int services_open(struct gateway *g, struct err *err)
 
 void services_tell_replaced(struct gateway *g, const struct child_loss *lost)
 {
-	static const struct {
-		enum child_part part;
-		const char *name;
-	} rows[] = {{CHILD_BROKER, "broker"},
-	            {CHILD_DIALER, "dialer"},
-	            {CHILD_WALL, "wall"},
-	            {CHILD_GATEWAY, "gateway"}};
 	struct json_writer *w;
 	struct event e;
 
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		if (rows[i].part != lost->part)
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		if (parts[i].part != lost->part)
 			continue;
+		g->api.parts[i].replaced_us = clock_wall_us();
 		w = event_begin(&e, g->events, EVENT_DAEMON_PART_REPLACED, NULL, NULL);
-		json_put_str(w, "part", rows[i].name);
+		json_put_str(w, "part", parts[i].name);
 		json_put_str(w, "cause", lost->was_stuck ? "stuck" : "died");
 		event_end(&e);
 	}
