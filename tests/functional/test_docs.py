@@ -19,6 +19,7 @@ import tomllib
 
 import cloche
 import pytest
+import yaml
 from cloche._fields import SandboxFields
 from harness import audit
 from harness.daemon import BUILD, ROOT, Daemon
@@ -203,6 +204,7 @@ CHECKS = {
     "python": check_python,
     "toml": check_toml,
     "json": lambda place, code: json.loads(code),
+    "yaml": lambda place, code: yaml.safe_load(code),
     "text": lambda place, code: None,  # drawings, and what a command prints
 }
 

@@ -129,6 +129,8 @@ def test_a_package_is_installed_used_upgraded_removed_and_purged(machine, packag
     assert "run AI-written code" in machine("zcat", "/usr/share/man/man1/cloche.1.gz").replace("\\", "")
     for shell in ("bash-completion/completions/cloche", "zsh/vendor-completions/_cloche", "fish/vendor_completions.d/cloche.fish"):
         machine("test", "-s", f"/usr/share/{shell}")
+    assert "alert: ClocheDown" in machine("cat", "/usr/share/cloche/prometheus/alerts.yml")
+    assert json.loads(machine("cat", "/usr/share/cloche/grafana/cloche.json"))["uid"] == "cloche"
     held = [p["name"] for p in json.loads(machine("cat", "/usr/share/doc/cloche/cloche.spdx.json"))["packages"]]
     notices = machine("zcat", "/usr/share/doc/cloche/NOTICES.gz")
     assert "uplot" in held and "@xterm/xterm" in held and all(f"\n{p} " in notices for p in ("uplot", "@xterm/xterm", "GNU C Library"))
