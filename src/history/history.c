@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "history/inside.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define PERIOD_US_MAX (10 * SECOND_US)
@@ -454,15 +455,19 @@ static void write_last(struct history *h)
 		log_error("history.not_written", "error='%s'", err.message);
 }
 
-void history_stop(struct history *h)
+static void stop(struct history *h)
 {
-	if (!h)
-		return;
 	if (h->store)
 		write_last(h);
 	loop_timer_free(take_ptr(h->timer));
 	loop_job_free(take_ptr(h->job));
 	h->sources = (struct history_sources){0};
+}
+
+void history_stop(struct history *h)
+{
+	if (h)
+		stop(h);
 }
 
 void history_close(struct history *h)
@@ -471,7 +476,7 @@ void history_close(struct history *h)
 
 	if (!h)
 		return;
-	history_stop(h);
+	stop(h);
 	while (h->series)
 		series_free(h, h->series);
 	list_for_each (&h->left, struct late_piece, l, link)

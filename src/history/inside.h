@@ -11,9 +11,9 @@
 
 #define STEP_COUNT    3
 #define SPANS_MAX     73
-#define WRITE_TURNS   6    /* a line is written each so many readings */
-#define ROW_BYTES     100  /* that a piece takes beside its data */
-#define LEFT_MAX      4096 /* pieces that wait to be written behind their span */
+#define WRITE_TURNS   6     /* a line is written each so many readings */
+#define ROW_BYTES     100   /* that a piece takes beside its data */
+#define LEFT_MAX      16384 /* pieces that wait to be written behind their span */
 #define RUNS_WAIT_MAX 10000
 
 struct step {

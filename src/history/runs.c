@@ -6,6 +6,7 @@
  */
 #include "history/inside.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static void run_free(struct history *h, struct run *run)
@@ -72,7 +73,7 @@ void history_run_ended(struct history *h, const char *sandbox_id, uint64_t at_us
 	HASH_DEL(h->runs, run);
 	make_due(h, run);
 	oldest = list_first(&h->runs_due, struct run, link);
-	if (h->n_runs_due <= RUNS_WAIT_MAX || oldest->is_open)
+	if (h->n_runs_due <= RUNS_WAIT_MAX || !oldest || oldest->is_open)
 		return;
 	h->n_runs_due--;
 	run_free(h, oldest);

@@ -204,6 +204,8 @@ static void put_process(struct metrics *m, const struct api *api)
 	            count_fds(api->proc.fd_dir));
 	metrics_one(m, "cloche_store_bytes", METRIC_GAUGE, "The database on disk.",
 	            store_bytes(api->store));
+	metrics_one(m, "cloche_history_bytes", METRIC_GAUGE, "Of that, readings of the past.",
+	            history_bytes(api->history));
 	metrics_family(m, "cloche_uptime_seconds", METRIC_GAUGE, "Since the gateway's start.");
 	metrics_put_seconds(m, "cloche_uptime_seconds", NULL, 0, clock_wall_us() - api->started_us);
 }

@@ -79,6 +79,8 @@ USE = [
     row("sandbox.ports", show=["port"], gives=[{"port": 3000}]),
     row("sandbox.close_port", 3000),
     row("sandbox.usage", show=["state", "currency"]),
+    row("sandbox.history", range="24h", show=["scope", "range", "step_ms", "count"]),
+    row("client.history", range="2h", fails="InvalidField"),
     row("client.templates", show=["name"]),
     row("client.quota", show=["limits"]),
 ]
