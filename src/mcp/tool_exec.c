@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* exec: one shell command, to its end. Its output is read from the spool as it comes. */
-#include "api/execs/exec_stdin.h"
 #include "api/frame/body.h"
 #include "base/text/missing.h"
 #include "mcp/excerpt.h"
 #include "mcp/inside.h"
 #include "proto/start.h"
 #include "sandbox/exec/exec.h"
+#include "sandbox/exec/exec_feed.h"
 
 #include <string.h>
 
@@ -191,7 +191,7 @@ static int run_exec(struct mcp_call *c, struct sandbox *s, struct err *err)
 	if (r < 0)
 		return r;
 	if (input)
-		stdin_feed(e, xstrdup(input), strlen(input), /* closes= */ true);
+		(void)exec_feed(e, xstrdup(input), strlen(input), /* closes= */ true, NULL, NULL);
 	run = xnew0(struct running);
 	run->e = e;
 	run->watch = (struct exec_watch){.fn = on_watch, .arg = c};

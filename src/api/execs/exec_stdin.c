@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* An exec's stdin: bytes that came in the body which started it, and the route that streams more.
- */
-#include "api/execs/exec_stdin.h"
-
+/* The route that streams bytes to an exec's stdin. */
 #include "api/frame/find.h"
 #include "api/frame/reply.h"
 #include "api/handlers.h"
@@ -13,54 +10,7 @@
 
 #define HELD_BYTES_MAX (1024 * 1024) /* more than the server hands over at once */
 
-struct feed {
-	struct exec_watch watch;
-	char *input;
-	size_t len, at;
-	bool closes;
-};
-
-static void feed_free(struct feed *f)
-{
-	exec_watch_remove(&f->watch);
-	free(f->input);
-	free(f);
-}
-
-static void feed_go_on(struct exec *e, void *arg)
-{
-	struct feed *f = arg;
-	struct err err;
-
-	while (e && f->at < f->len) {
-		ssize_t n = exec_write_stdin(e, f->input + f->at, f->len - f->at, NULL);
-
-		if (n == 0 && !exec_is_over(e))
-			return;
-		if (n <= 0) { /* it reads no more: as a shell's pipe would break */
-			feed_free(f);
-			return;
-		}
-		f->at += (size_t)n;
-	}
-	if (e && f->closes && exec_close_stdin(e, &err) < 0)
-		log_debug("exec.stdin_not_closed", "id=%s why='%s'", exec_id(e), err.message);
-	feed_free(f);
-}
-
-void stdin_feed(struct exec *e, char *input, size_t len, bool closes)
-{
-	struct feed *f = xnew0(struct feed);
-
-	*f = (struct feed){.watch = {.fn = feed_go_on, .arg = f},
-	                   .input = input,
-	                   .len = len,
-	                   .closes = closes};
-	exec_watch_add(e, &f->watch);
-	feed_go_on(e, f);
-}
-
-/* The route: the body's bytes go straight in; what does not fit waits here while the client is not
+/* The body's bytes go straight in; what does not fit waits here while the client is not
  * read. */
 struct upload {
 	struct http_req *req;

@@ -2,13 +2,13 @@
 /* Execs: start one (sync, streamed, detached), look at them, read their output again, signal,
  * resize, remove. */
 #include "api/execs/exec_reader.h"
-#include "api/execs/exec_stdin.h"
 #include "api/frame/body.h"
 #include "api/frame/find.h"
 #include "api/frame/idempotency.h"
 #include "api/frame/reply.h"
 #include "api/frame/wake.h"
 #include "api/handlers.h"
+#include "sandbox/exec/exec_feed.h"
 
 #include "base/parse.h"
 
@@ -77,7 +77,8 @@ int create_exec(struct http_req *req, struct err *err)
 	if (r != 0)
 		return r;
 	if (body.input)
-		stdin_feed(e, take_ptr(body.input), body.input_len, body.closes_stdin);
+		(void)exec_feed(e, take_ptr(body.input), body.input_len, body.closes_stdin, NULL,
+		                NULL);
 	if (body.is_detached)
 		return reply_detached(req, e, err);
 	if (options.format == EVENTS_NONE)

@@ -12,12 +12,12 @@
 #include "api/api.h"
 #include "api/code/code_reader.h"
 #include "api/execs/exec_reader.h"
-#include "api/execs/exec_stdin.h"
 #include "api/frame/body.h"
 #include "api/frame/find.h"
 #include "api/frame/idempotency.h"
 #include "api/handlers.h"
 #include "api/templates/packages.h"
+#include "sandbox/exec/exec_feed.h"
 
 #include "sandbox/fileops/file_call.h"
 
@@ -147,7 +147,8 @@ static void start_exec(struct run *run, struct sandbox *s)
 		return;
 	}
 	if (body->input)
-		stdin_feed(e, take_ptr(body->input), body->input_len, body->closes_stdin);
+		(void)exec_feed(e, take_ptr(body->input), body->input_len, body->closes_stdin, NULL,
+		                NULL);
 	if (run->format == EVENTS_NONE)
 		run->reader = exec_result_new(run->req, e, run->sandbox_id, on_reader_end, run);
 	else

@@ -47,6 +47,7 @@ const char *exec_state_name(enum exec_state state)
 
 static void release(struct exec *e)
 {
+	exec_feed_free_all(e);
 	spool_free(e->spool, /* unlink_file= */ e->is_removed);
 	json_decref(e->argv);
 	free(e->shell);
@@ -107,6 +108,7 @@ static void exec_on_turn_end(struct loop *loop, void *arg)
 	if (!e->is_dead) {
 		if (e->is_dirty && !e->is_removed)
 			note(e);
+		exec_feed_on(e);
 		tell_watchers(e);
 		if (!e->is_removed ||
 		    e->is_turn_due) /* removed by a watcher: another turn is due */
@@ -115,7 +117,7 @@ static void exec_on_turn_end(struct loop *loop, void *arg)
 	release(e);
 }
 
-static void wake(struct exec *e)
+void exec_wake(struct exec *e)
 {
 	if (e->is_turn_due)
 		return;
@@ -130,6 +132,7 @@ struct exec *exec_alloc(struct sandbox *s)
 	e->sandbox = s;
 	e->loop = s->fleet->config.loop;
 	list_init(&e->watches);
+	list_init(&e->feeds);
 	list_init(&e->link);
 	list_init(&e->link_kept);
 	list_init(&e->link_kept_project);
@@ -163,7 +166,7 @@ void exec_free(struct exec *e)
 	channel_forget(&e->channel);
 	detach(e);
 	e->is_dead = true;
-	wake(e);
+	exec_wake(e);
 }
 
 /* The output is complete: the row is written before the agent may forget the channel. */
@@ -190,7 +193,7 @@ static void end(struct exec *e, enum exec_state state, enum end_cause cause,
 	sandbox_touch(e->sandbox);
 	log_debug("exec.ended", "id=%s state=%s cause=%s", e->id, states[state],
 	          end_cause_name(cause));
-	wake(e);
+	exec_wake(e);
 }
 
 static void fail(struct exec *e, const struct err *err)
@@ -213,7 +216,7 @@ static void cut_short(struct exec *e, enum end_cause cause, const struct err *wh
 		e->exit = (struct channel_exit){0};
 		end(e, EXEC_EXITED, cause, NULL);
 	}
-	wake(e);
+	exec_wake(e);
 }
 
 static struct exec *exec_of(struct channel *ch)
@@ -233,7 +236,7 @@ static void on_started(struct channel *ch, uint32_t pid)
 	e->state = EXEC_RUNNING;
 	/* The agent repeats STARTED after a restart; the first time is kept. */
 	e->started_us = e->started_us ? e->started_us : clock_wall_us();
-	wake(e);
+	exec_wake(e);
 }
 
 static uint64_t spooled(const struct exec *e)
@@ -258,7 +261,7 @@ static int on_output(struct channel *ch, enum frame_stream stream, const char *d
 	}
 	kept_note(e);
 	channel_kept(ch, len);
-	wake(e);
+	exec_wake(e);
 	return 0;
 }
 
@@ -268,12 +271,12 @@ static void on_gap(struct channel *ch, uint64_t len)
 
 	log_error("exec.output_lost", "id=%s bytes=%" PRIu64, e->id, len);
 	spool_skip(e->spool, SPOOL_STDOUT, len);
-	wake(e);
+	exec_wake(e);
 }
 
 static void on_room(struct channel *ch)
 {
-	wake(exec_of(ch));
+	exec_wake(exec_of(ch));
 }
 
 static void settle_exit(struct exec *e, enum end_cause cause, const struct guest_usage *u)
@@ -343,7 +346,7 @@ static void on_closed(struct channel *ch)
 	e->is_output_over = true;
 	if (exec_is_over(e))
 		end_output(e);
-	wake(e);
+	exec_wake(e);
 }
 
 static void on_lost(struct channel *ch, const struct err *why)
@@ -435,7 +438,7 @@ static void dismiss(struct exec *e)
 	detach(e);
 	if (!e->spool) /* of an earlier gateway's life, and nobody has read it since */
 		spool_remove(e->sandbox->fleet->spool_fd, e->id);
-	wake(e);
+	exec_wake(e);
 }
 
 bool exec_remove_some(struct sandbox *s, size_t left)

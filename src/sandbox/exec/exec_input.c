@@ -24,15 +24,26 @@ static int check_stdin(const struct exec *e, struct err *err)
 	return 0;
 }
 
-ssize_t exec_write_stdin(struct exec *e, const void *data, size_t len, struct err *err)
+ssize_t exec_put_stdin(struct exec *e, const void *data, size_t len, struct err *err)
 {
 	int r = check_stdin(e, err);
+	ssize_t n;
 
 	if (r < 0)
 		return r;
 	if (e->is_stdin_ended)
 		return err_set(err, ERR_CONFLICT, 0, "the stdin of exec %s is closed", e->id);
-	return channel_write(&e->channel, data, len);
+	n = channel_write(&e->channel, data, len);
+	if (n < 0)
+		return err_set(err, ERR_CONFLICT, (int)-n, "exec %s reads no more input", e->id);
+	return n;
+}
+
+ssize_t exec_write_stdin(struct exec *e, const void *data, size_t len, struct err *err)
+{
+	int r = list_empty(&e->feeds) ? 1 : check_stdin(e, err);
+
+	return r <= 0 ? r : exec_put_stdin(e, data, len, err);
 }
 
 int exec_close_stdin(struct exec *e, struct err *err)

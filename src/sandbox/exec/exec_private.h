@@ -37,6 +37,7 @@ struct exec {
 	uint64_t stdout_bytes, stderr_bytes, last_seq;
 	uint64_t kept_bytes; /* of its output, as counted */
 	struct list watches;
+	struct list feeds; /* exec_feed.c, in their order */
 	struct list link;
 	struct list link_kept, link_kept_project; /* while it is over and has output */
 	UT_hash_handle hh;
@@ -52,9 +53,17 @@ void exec_remove_all(struct sandbox *s); /* with spools and rows */
 bool exec_remove_some(struct sandbox *s, size_t left);
 void exec_free_all(struct sandbox *s); /* from memory only */
 void exec_free(struct exec *e);        /* at the end of this turn */
+void exec_wake(struct exec *e);        /* its watchers, at the end of this turn */
 /* Undoes an exec that was recorded and logged but could not be started. */
 void exec_take_back(struct exec *e, const struct err *why);
 extern const struct channel_ops exec_channel_ops;
+
+/* exec_input.c: as exec_write_stdin(), in spite of feeds. */
+must_check ssize_t exec_put_stdin(struct exec *e, const void *data, size_t len, struct err *err);
+
+/* exec_feed.c */
+void exec_feed_on(struct exec *e); /* there may be room, or it has ended */
+void exec_feed_free_all(struct exec *e);
 
 /* Whether only the broker's counters can tell what killed it. */
 bool exit_may_be_oom(const struct channel_exit *x);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calls about a process that are answered at once. */
+/* Calls about a process that have one answer. */
 #include "compat/e2b/envd/process.h"
 
-#include "api/execs/exec_stdin.h"
 #include "api/frame/reply.h"
 #include "base/clock.h"
 #include "base/units.h"
 #include "compat/e2b/envd/rpc.h"
 #include "compat/e2b/frame/body.h"
+#include "sandbox/exec/exec_feed.h"
 
 #include <signal.h>
 #include <string.h>
@@ -101,6 +101,41 @@ static int find(struct http_req *req, struct exec **ret, struct err *err)
 	return r != 0 ? r : process_find(caller.s, http_json(req), true, ret, err);
 }
 
+struct input_call { /* is answered when all of its bytes are taken */
+	struct http_req *req;
+	struct exec_feed *feed; /* NULL: it is through */
+};
+
+static void on_fed(const struct err *err, void *arg)
+{
+	struct input_call *call = arg;
+
+	call->feed = NULL;
+	if (err)
+		http_reply_err(call->req, err);
+	else
+		rpc_reply_empty(call->req);
+}
+
+/* If the caller has left, nobody is told that what is not written yet was taken. */
+static void on_input_done(void *arg)
+{
+	struct input_call *call = arg;
+
+	if (call->feed)
+		exec_feed_cancel(call->feed);
+	free(call);
+}
+
+static void feed(struct http_req *req, struct exec *e, char *data, size_t len, bool closes)
+{
+	struct input_call *call = xnew0(struct input_call);
+
+	call->req = req;
+	call->feed = exec_feed(e, data, len, closes, on_fed, call);
+	http_on_done(req, on_input_done, call);
+}
+
 int envd_send_input(struct http_req *req, struct err *err)
 {
 	const json_t *input = NULL;
@@ -125,8 +160,7 @@ int envd_send_input(struct http_req *req, struct err *err)
 	r = body_base64(tty ? tty : text ? text : "", "input", &data, &len, err);
 	if (r < 0)
 		return r;
-	stdin_feed(e, data, len, /* closes= */ false);
-	rpc_reply_empty(req);
+	feed(req, e, data, len, /* closes= */ false);
 	return 0;
 }
 
@@ -137,8 +171,7 @@ int envd_close_stdin(struct http_req *req, struct err *err)
 
 	if (r != 0)
 		return r;
-	stdin_feed(e, xcalloc(1, 1), 0, /* closes= */ true);
-	rpc_reply_empty(req);
+	feed(req, e, NULL, 0, /* closes= */ true);
 	return 0;
 }
 
