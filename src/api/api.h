@@ -64,6 +64,7 @@ struct api { /* the http_app's arg; the daemon owns it */
 	const char *preview_scheme; /* of names below the domain */
 	const char *preview_port;   /* ":7070", or "" for the scheme's own */
 	struct event_log *events;
+	const struct seal_key *seal_key;
 	struct hooks *hooks;
 	struct secrets *secrets;
 	struct builds *builds;

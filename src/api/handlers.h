@@ -150,6 +150,7 @@ int get_metrics(struct http_req *req, struct err *err);
 /* events.c */
 int list_events(struct http_req *req, struct err *err);
 int get_events_head(struct http_req *req, struct err *err);
+int get_event_seals(struct http_req *req, struct err *err);
 
 /* quota.c */
 int get_quota(struct http_req *req, struct err *err);

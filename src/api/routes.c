@@ -138,6 +138,7 @@ static const struct http_route routes[] = {
 	{HTTP_GET,    "/metrics",         get_metrics,      HTTP_BODY_NONE,   SCOPE_ADMIN, NO_QUERY},
 	{HTTP_GET,    "/v1/events",       list_events,      HTTP_BODY_NONE,   SCOPE_READ, QUERY("after", "limit", "type", "sandbox_id", "follow", "all", "audit", "figures")},
 	{HTTP_GET,    "/v1/events/head",  get_events_head,  HTTP_BODY_NONE,   SCOPE_READ, QUERY("all", "audit")},
+	{HTTP_GET,    "/v1/events/seals", get_event_seals,  HTTP_BODY_NONE,   SCOPE_READ, QUERY("all")},
 
 	{HTTP_GET,    "/v1/quota",        get_quota,        HTTP_BODY_NONE,   SCOPE_READ, NO_QUERY},
 	{HTTP_GET,    "/v1/projects/{project_id}/quota", get_project_quota, HTTP_BODY_NONE, SCOPE_ADMIN, NO_QUERY},

@@ -52,6 +52,7 @@ static const struct {
 	{"secret",  cmd_secret,     "keep keys and passwords that sandboxes use and cannot read"},
 	{"webhook", cmd_webhook,    "send events to a URL"},
 	{"events",  cmd_events,     "print what happened, follow it, check the record"},
+	{"audit",   cmd_audit,      "export the record of who did what, sealed, and check an export"},
 	{"eval",    cmd_eval,       "run cases against code or a model, and say which pass"},
 	{"mcp",     cmd_mcp,        "serve sandboxes to an agent over stdin and stdout (MCP)"},
 	{"serve",   serve_command,  "run the daemon"},

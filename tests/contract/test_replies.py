@@ -357,6 +357,12 @@ def get_events_head(api, box):
     assert {c["project_id"] for c in told["chains"]} >= {None} and told["former"] is None
 
 
+def get_event_seals(api, box):
+    told = api("get_event_seals")[1]
+    assert [json.loads(s["statement"])["audit"] for s in told["seals"]] == [False, True]
+    assert told["key"].startswith("-----BEGIN PUBLIC KEY-----")
+
+
 def wait_exec(api, box):
     exec_id = exec_of(api, box, argv=["sleep", "1000"])
     assert api("wait_exec", id=box.id, exec_id=exec_id, query="timeout_ms=50")[1]["state"] in ("starting", "running")

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The audit log: who has read content or changed something, from where, whatever the wire."""
 
+import base64
 import json
+import sqlite3
+import subprocess
 
 import pytest
-from harness.cli import Cli
+from cloche import Client
+from harness.cli import CLOCHE, Cli
 from harness.daemon import Daemon, call, wait_for
 from harness.mcp import Session
 
@@ -85,8 +89,6 @@ def test_a_project_sees_its_own_audit_log_and_only_an_admin_of_default_sees_all(
 
 
 def test_the_audit_log_can_be_checked_and_an_altered_entry_is_found():
-    import sqlite3
-
     daemon = Daemon().start()
     try:
         cli = Cli(daemon)
@@ -113,3 +115,100 @@ def test_the_audit_log_can_be_checked_and_an_altered_entry_is_found():
 @pytest.mark.parametrize("query", ["audit=maybe", "audit=1&figures=1"])
 def test_a_wish_that_makes_no_sense_is_refused(daemon, query):
     assert call(daemon, "GET", f"/v1/events?{query}")[0] == 400
+
+
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory):
+    """A daemon with two projects that have done something, its exports, and its public key in a file."""
+    daemon, at = Daemon().start(), tmp_path_factory.mktemp("sealed")
+    try:
+        with Client(daemon.url, daemon.key) as client:
+            client.create_project("tenant")
+            key = client.create_key("k", scope="admin", project="tenant")["secret"]
+            for i in range(5):
+                client.create_key(f"k{i}", project="tenant")
+        for _ in range(5):
+            assert call(daemon, "POST", "/v1/webhooks", {"url": "bad"}, key=key)[0] == 400
+        wait_for(lambda: len(audit(daemon, key=key)) == 5, 10, "the audit log")
+        cli, tenant = Cli(daemon), Cli(daemon)
+        tenant.env["CLOCHE_API_KEY"] = key
+        (at / "pub").write_text(cli.ok("audit", "key"))
+        tenant.ok("audit", "export", str(at / "own"))
+        cli.ok("audit", "export", "--all", str(at / "all"))
+        cli.ok("audit", "export", "--project", "tenant", str(at / "named"))
+        (at / "part").write_text(tenant.ok("audit", "export", "--since", "1ms", "-"))
+        yield daemon, at, tenant
+    finally:
+        daemon.stop()
+        daemon.remove()
+
+
+def verify(key, file):
+    """As on another machine: without any daemon."""
+    done = subprocess.run([CLOCHE, "audit", "verify", "--key", str(key), str(file)], env={"HOME": "/nonexistent", "CLOCHE_URL": "http://127.0.0.1:9"},
+                          capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_an_export_is_sealed_and_can_be_checked_without_a_daemon(sealed):
+    _, at, _ = sealed
+    for name, chains in (("own", 2), ("named", 2), ("all", 3), ("part", 2)):
+        status, said = verify(at / "pub", at / name)
+        assert status == 0 and f"of {chains} chains are as they were written, sealed 20" in said, (name, said)
+    entries = [json.loads(line) for line in (at / "own").read_text().splitlines()]
+    assert [e["type"] for e in entries if "type" in e] == ["project.created"] + 6 * ["key.created"] + 5 * ["api.write"]
+    assert "place" not in (at / "own").read_text()
+    assert "a part was exported" in verify(at / "pub", at / "part")[1]
+    assert len((at / "part").read_text().splitlines()) == 4  # the last of each chain, and two seals
+
+
+def test_a_seal_is_a_plain_signature_of_ed25519(sealed, tmp_path):
+    _, at, _ = sealed
+    seal = json.loads((at / "own").read_text().splitlines()[-1])
+    (tmp_path / "text").write_text("cloche seal 1\n" + seal["statement"])
+    (tmp_path / "sig").write_bytes(base64.b64decode(seal["signature"]))
+    words = ["openssl", "pkeyutl", "-verify", "-pubin", "-inkey", str(at / "pub"), "-rawin", "-in", str(tmp_path / "text"), "-sigfile", str(tmp_path / "sig")]
+    assert subprocess.run(words, capture_output=True).returncode == 0
+    (tmp_path / "text").write_text("cloche seal 1\n" + seal["statement"].replace('"count":5', '"count":4'))
+    assert subprocess.run(words, capture_output=True).returncode != 0
+
+
+def test_an_export_that_was_changed_is_found_out(sealed, tmp_path):
+    _, at, _ = sealed
+    lines = (at / "own").read_text().splitlines()
+    wrong = {
+        "entry 2 was altered": [lines[0], lines[1].replace("key.created", "key.revoked"), *lines[2:]],
+        "entry 4 does not follow entry 2": [*lines[:2], *lines[3:]],
+        "entry 3 does not follow entry 1": [lines[0], lines[2], lines[1], *lines[3:]],
+        "its end is missing": [*lines[:6], *lines[7:]],
+        "all of its entries are missing": [line for line in lines if '"api.write"' not in line],
+        "a chain has no seal": lines[:-1],
+        "the seal is not of this key, or was altered": [*lines[:-1], lines[-1].replace('count\\":5', 'count\\":4')],
+        "this is not an entry of an event log": [*lines, "{}"],
+    }
+    for message, changed in wrong.items():
+        assert changed != lines, message
+        (tmp_path / "changed").write_text("\n".join(changed) + "\n")
+        status, said = verify(at / "pub", tmp_path / "changed")
+        assert status == 125 and message in said, (message, said)
+
+
+def test_another_daemons_key_and_what_is_no_key_are_refused(sealed, tmp_path):
+    _, at, _ = sealed
+    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", str(tmp_path / "other")], check=True, capture_output=True)
+    subprocess.run(["openssl", "pkey", "-in", str(tmp_path / "other"), "-pubout", "-out", str(tmp_path / "other.pub")], check=True)
+    (tmp_path / "text").write_text("hello")
+    for key, message in (("other.pub", "not of this key"), ("text", "no public Ed25519 key"), ("none", "cannot read")):
+        status, said = verify(tmp_path / key, at / "own")
+        assert status == 125 and message in said, said
+
+
+def test_the_key_stays_and_only_root_reads_it(sealed):
+    daemon, at, tenant = sealed
+    file = daemon.data / "audit.key"
+    assert file.stat().st_mode & 0o777 == 0o600 and file.stat().st_uid == 0
+    assert daemon.stop() == 0
+    daemon.start()
+    assert tenant.ok("audit", "key") == (at / "pub").read_text()
+    status, _, err = tenant("audit", "export", "--all", "-")
+    assert status == 125 and "default" in err

@@ -195,6 +195,7 @@ NATIVE = {
     "GET /metrics": Row(is_operators=True),
     "GET /v1/events": Row(cursor="after", opens=Row(query="follow=true")),
     "GET /v1/events/head": Row(),
+    "GET /v1/events/seals": Row(),
     "GET /v1/quota": Row(),
     "GET /v1/projects/{project_id}/quota": Row(is_operators=True),
     "PUT /v1/projects/{project_id}/quota": Row({}, is_operators=True),

@@ -205,13 +205,14 @@ export class Daemon implements Caller {
   /**
    * Entries of the event log behind `after`, the `seq` of an entry, or its `place` where `all` asks for those of all projects;
    * with `follow` also those to come, without end. A connection that breaks is made again where it was: no entry is lost or comes twice. With `figures`, for who follows, what figures() tells comes in
-   * between, every few seconds: {type: "figures", figures}.
+   * between, every few seconds: {type: "figures", figures}. With `audit`, the audit log instead: who has read content or changed
+   * something, from where.
    */
   events(
-    options: { after?: number; follow?: boolean; type?: string; sandbox?: string; all?: boolean; figures?: boolean } & CallOptions = {},
+    options: { after?: number; follow?: boolean; type?: string; sandbox?: string; all?: boolean; audit?: boolean; figures?: boolean } & CallOptions = {},
   ): AsyncGenerator<Json> {
-    const { type, sandbox, all, figures } = options;
-    return this.follow(["events"], { type, sandbox_id: sandbox, all, figures }, { follow: false, ...options });
+    const { type, sandbox, all, audit, figures } = options;
+    return this.follow(["events"], { type, sandbox_id: sandbox, all, audit, figures }, { follow: false, ...options });
   }
 
   private async *follow(

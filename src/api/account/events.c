@@ -16,8 +16,10 @@
 #include "api/handlers.h"
 #include "api/operate/figures.h"
 
+#include "base/clock.h"
 #include "base/parse.h"
 #include "base/units.h"
+#include "event/seal.h"
 #include "http/stream.h"
 
 #include <stdio.h>
@@ -384,6 +386,92 @@ int get_events_head(struct http_req *req, struct err *err)
 	} else {
 		event_log_chain(api->events, caller_project(req), is_audit, &chain);
 		put_chain(w, &chain);
+	}
+	return reply_send(&reply, req, 200, err);
+}
+
+#define STATEMENT_MAX 2048
+
+struct seal_writer {
+	const struct api *api;
+	struct json_writer *w;
+	int error;
+};
+
+static int put_statement(struct buf *out, const struct event_chain_status *chain, bool is_former)
+{
+	struct json_writer w;
+
+	json_writer_init(&w, out);
+	json_open_object(&w, NULL);
+	json_put_u64(&w, "at_us", clock_wall_us());
+	json_put_str(&w, "project_id", chain->project_id[0] ? chain->project_id : NULL);
+	json_put_bool(&w, "audit", chain->is_audit);
+	json_put_bool(&w, "former", is_former);
+	put_chain(&w, chain);
+	json_close_object(&w);
+	return json_writer_end(&w);
+}
+
+static void put_seal(struct seal_writer *s, const struct event_chain_status *chain, bool is_former)
+{
+	auto_call(buf_done) struct buf statement = BUF_INIT(STATEMENT_MAX);
+	char signature[SEAL_SIZE];
+	int r = put_statement(&statement, chain, is_former);
+
+	if (r == 0)
+		r = seal_sign(s->api->seal_key, buf_str(&statement), signature);
+	if (r < 0) {
+		s->error = r;
+		return;
+	}
+	json_open_object(s->w, NULL);
+	json_put_str(s->w, "statement", buf_str(&statement));
+	json_put_str(s->w, "signature", signature);
+	json_close_object(s->w);
+}
+
+static void put_chain_seal(const struct event_chain_status *chain, void *arg)
+{
+	put_seal(arg, chain, /* is_former= */ false);
+}
+
+static void put_seals(struct seal_writer *s, const char *project_id)
+{
+	struct event_chain_status chain;
+
+	if (project_id) {
+		for (int is_audit = 0; is_audit < 2; is_audit++) {
+			event_log_chain(s->api->events, project_id, is_audit != 0, &chain);
+			(void)snprintf(chain.project_id, sizeof(chain.project_id), "%s",
+			               project_id);
+			chain.is_audit = is_audit != 0;
+			put_seal(s, &chain, /* is_former= */ false);
+		}
+		return;
+	}
+	event_log_each_chain(s->api->events, put_chain_seal, s);
+	if (event_log_former(s->api->events, &chain))
+		put_seal(s, &chain, /* is_former= */ true);
+}
+
+int get_event_seals(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct reply reply;
+	struct seal_writer s = {.api = api};
+	int r = read_all(req, err);
+
+	if (r < 0)
+		return r;
+	s.w = reply_begin(&reply);
+	json_put_str(s.w, "key", seal_key_public(api->seal_key));
+	json_open_array(s.w, "seals");
+	put_seals(&s, r > 0 ? NULL : caller_project(req));
+	json_close_array(s.w);
+	if (s.error < 0) {
+		buf_done(&reply.body);
+		return err_set(err, ERR_INTERNAL, -s.error, "the log cannot be sealed");
 	}
 	return reply_send(&reply, req, 200, err);
 }

@@ -37,7 +37,7 @@ static const char *path_of(const struct http_req *req)
 /* Its own id, also where the caller gave a name; "" where it is about none. */
 static void find_subject(const struct http_req *req, const char *project_id, char ret[ID_SIZE])
 {
-	static const char *const params[] = {"id", "session"};
+	static const char *const params[] = {"id", "session_id"};
 	const struct api *api = http_app_arg(req);
 	const struct sandbox *s = NULL;
 

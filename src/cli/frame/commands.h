@@ -47,6 +47,8 @@ int cmd_webhook(int argc, char **argv);
 int cmd_eval(int argc, char **argv);
 int cmd_events(int argc, char **argv);
 int cmd_events_verify(int argc, char **argv);
+int cmd_audit(int argc, char **argv);
+int cmd_audit_verify(int argc, char **argv);
 int cmd_backup(int argc, char **argv);
 int cmd_restore(int argc, char **argv);
 int cmd_completion(int argc, char **argv);

@@ -18,6 +18,7 @@
 #include "daemon/config/config_json.h"
 #include "daemon/confine/confine.h"
 #include "daemon/memory.h"
+#include "event/seal.h"
 #include "sandbox/storage/image.h"
 
 #include <fcntl.h>
@@ -167,6 +168,19 @@ static int read_master_keys(struct gateway *g, struct err *err)
 	return master_keys_read(g->key_file, true, &g->master_keys, err);
 }
 
+/* DATA/audit.key: the seed of the key that seals exports; made at the first start. */
+static int read_seal_key(struct gateway *g, struct err *err)
+{
+	auto_free char *path = xasprintf("%s/audit.key", g->site->config->data_dir);
+	struct master_keys seeds = {0};
+	int r = master_keys_read(path, true, &seeds, err);
+
+	if (r == 0)
+		r = seal_key_new(seeds.of[0], &g->seal_key, err);
+	master_keys_done(&seeds);
+	return r;
+}
+
 static int describe_settings(struct gateway *g, struct err *err)
 {
 	const struct found_setting found[] = {
@@ -196,6 +210,8 @@ static int run(struct gateway *g, struct err *err)
 		r = tls_context_new(c->tls_cert, c->tls_key, &g->tls, err);
 	if (r == 0)
 		r = read_master_keys(g, err);
+	if (r == 0)
+		r = read_seal_key(g, err);
 	if (r == 0)
 		r = outgoing_prepare(&g->outgoing, c, err);
 	sources_read(&g->sources, c->templates_sources); /* likewise */

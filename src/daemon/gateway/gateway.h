@@ -48,7 +48,8 @@ struct gateway {
 	struct problems *problems;
 	struct network_site network;
 	struct master_keys master_keys;
-	char *key_file; /* where they are, unless the settings say so */
+	struct seal_key *seal_key; /* signs exports of the event log */
+	char *key_file;            /* where they are, unless the settings say so */
 	struct origin key_file_origin;
 	json_t *settings; /* as they are told */
 	struct secrets *secrets;

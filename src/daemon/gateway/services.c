@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "compat/compat.h"
 #include "daemon/gateway/gateway.h"
+#include "event/seal.h"
 #include "loop/work.h"
 #include "sandbox/network/network.h"
 #include "tenant/share.h"
@@ -296,6 +297,7 @@ static int open_api(struct gateway *g, struct err *err)
 	                      .prices = g->site->config->prices,
 	                      .currency = g->site->config->currency,
 	                      .events = g->events,
+	                      .seal_key = g->seal_key,
 	                      .hooks = g->outgoing.hooks,
 	                      .secrets = g->secrets,
 	                      .builds = g->builds,
@@ -393,6 +395,7 @@ void services_close(struct gateway *g)
 	wall_client_free(g->wall);
 	secrets_close(g->secrets);
 	master_keys_done(&g->master_keys);
+	seal_key_free(g->seal_key);
 	free(g->key_file);
 	json_decref(g->settings);
 	meters_close(g->meters);

@@ -65,15 +65,17 @@ class Account(Caller):
         type: Optional[str] = None,
         sandbox: Optional[str] = None,
         all: bool = False,
+        audit: bool = False,
         figures: bool = False,
     ) -> Iterator[Json]:
         """Entries of the event log behind `after`, the `seq` of an entry, or its `place` where `all` asks for those of all
         projects; with `follow` also those to come, without end.
 
         A connection that breaks is made again where it was: no entry is lost or comes twice. With `figures`, for who
-        follows, what figures() tells comes in between, every few seconds: {type: "figures", figures}.
+        follows, what figures() tells comes in between, every few seconds: {type: "figures", figures}. With `audit`, the audit
+        log instead: who has read content or changed something, from where.
         """
-        query = {"follow": follow, "type": type, "sandbox_id": sandbox, "all": all, "figures": figures}
+        query = {"follow": follow, "type": type, "sandbox_id": sandbox, "all": all, "audit": audit, "figures": figures}
         for event in self.follow(["events"], query, after, last="" if follow else None):
             yield dict(event.raw)
 

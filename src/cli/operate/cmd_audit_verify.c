@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Checks a sealed export, without any daemon: each entry against its hash, each chain for what is
+ * missing or put in, and each chain's end against a seal of the key that the caller trusts.
+ */
+#include "cli/frame/command.h"
+#include "cli/remote/lines.h"
+#include "event/seal.h"
+#include "event/verify.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define LINE_MAX_BYTES 65536
+#define PEM_MAX        4096
+#define SEAL_START     "{\"statement\":"
+
+struct audit_check {
+	const char *key_file;
+	char pem[PEM_MAX];
+	uint64_t n, n_seals, n_late; /* n_late: chains that begin after what was removed in order */
+	uint64_t at_us;              /* of the newest seal */
+	struct chain_export *export;
+	json_t *statements; /* by chain */
+};
+
+static int take_seal(struct audit_check *check, const char *line, size_t len, struct err *err)
+{
+	auto_json json_t *seal = NULL, *statement = NULL;
+	const char *text;
+	char name[CHAIN_NAME_SIZE];
+	int r = json_parse(line, len, &seal, err);
+
+	if (r < 0)
+		return err_prefix(err, "a seal");
+	text = command_text(seal, "statement");
+	r = seal_verify(check->pem, text, command_text(seal, "signature"), err);
+	if (r == 0)
+		r = json_parse(text, strlen(text), &statement, err);
+	if (r < 0)
+		return r;
+	if (json_is_true(json_object_get(statement, "former")))
+		(void)snprintf(name, sizeof(name), CHAIN_FORMER);
+	else
+		(void)snprintf(name, sizeof(name), "%.*s%s", ID_SIZE - 1,
+		               command_text(statement, "project_id"),
+		               json_is_true(json_object_get(statement, "audit")) ? CHAIN_AUDIT
+		                                                                 : "");
+	check->n_seals++;
+	check->at_us = MAX(check->at_us, command_number(statement, "at_us"));
+	(void)json_object_set(check->statements, name, statement);
+	return 0;
+}
+
+static int take_line(void *arg, const char *line, size_t len, struct err *err)
+{
+	struct audit_check *check = arg;
+	struct chain_link link;
+	int r;
+
+	if (len > strlen(SEAL_START) && memcmp(line, SEAL_START, strlen(SEAL_START)) == 0)
+		return take_seal(check, line, len, err);
+	r = chain_check_line(line, len, &link, err);
+	if (r == 0)
+		r = chain_export_add(check->export, &link, /* is_partial= */ false, err);
+	check->n += r == 0;
+	return r;
+}
+
+/* What the export has of a chain must end where the seal says, and begin behind its anchor, or
+ * later where it was asked for a part. */
+static int check_chain(struct audit_check *check, const struct chain_seen *seen,
+                       const json_t *statement, struct err *err)
+{
+	const json_t *head = json_object_get(statement, "head");
+	const json_t *anchor = json_object_get(statement, "anchor");
+
+	if (!seen)
+		return command_number(statement, "count") == 0
+		               ? 0
+		               : err_set(err, ERR_CONFLICT, 0, "all of its entries are missing");
+	if (seen->last.seq != command_number(head, "seq") ||
+	    strcmp(seen->last.hash, command_text(head, "hash")) != 0)
+		return err_set(err, ERR_CONFLICT, 0,
+		               "its end is missing or altered: the seal is of entry %" PRIu64
+		               ", the last one here is %" PRIu64,
+		               command_number(head, "seq"), seen->last.seq);
+	if (seen->first.seq == command_number(anchor, "seq") + 1 &&
+	    strcmp(seen->first.prev, command_text(anchor, "hash")) != 0)
+		return err_set(err, ERR_CONFLICT, 0, "its beginning was altered");
+	check->n_late += strcmp(seen->first.prev, command_text(anchor, "hash")) != 0;
+	return 0;
+}
+
+static int check_seals(struct audit_check *check, struct err *err)
+{
+	const char *name;
+	json_t *statement;
+	size_t n_sealed = 0;
+
+	json_object_foreach (check->statements, name, statement) {
+		const struct chain_seen *seen = chain_export_find(check->export, name);
+		int r = check_chain(check, seen, statement, err);
+
+		if (r < 0)
+			return err_prefix(err, "the chain '%s'", name);
+		n_sealed += seen != NULL;
+	}
+	if (n_sealed < chain_export_count(check->export) || check->n_seals == 0)
+		return err_set(
+			err, ERR_CONFLICT, 0,
+			"a chain has no seal: lines were removed, or it is no sealed export");
+	return 0;
+}
+
+static int read_key(struct audit_check *check, struct err *err)
+{
+	ssize_t n;
+	auto_fd int fd = check->key_file ? open(check->key_file, O_RDONLY | O_CLOEXEC) : -1;
+
+	if (!check->key_file)
+		return err_field(err, "--key",
+		                 "is needed: the file with the public key, which "
+		                 "'cloche audit key' prints");
+	n = fd < 0 ? -1 : read(fd, check->pem, sizeof(check->pem) - 1);
+	if (n < 0)
+		return err_set(err, ERR_NOT_FOUND, errno, "cannot read '%s'", check->key_file);
+	check->pem[n] = '\0';
+	return 0;
+}
+
+static int read_export(struct audit_check *check, const char *path, struct err *err)
+{
+	bool is_stdin = strcmp(path, "-") == 0;
+	auto_fd int fd = is_stdin ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return err_set(err, ERR_NOT_FOUND, errno, "cannot read '%s'", path);
+	return lines_read_fd(fd, LINE_MAX_BYTES, take_line, check, err);
+}
+
+static void tell(const struct command *c, const struct audit_check *check)
+{
+	const time_t seconds = (time_t)(check->at_us / 1000000);
+	struct tm tm = {0};
+	char when[40];
+
+	(void)gmtime_r(&seconds, &tm);
+	(void)strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	if (c->common.json)
+		printf("{\"entries\":%" PRIu64 ",\"chains\":%zu,\"sealed_at_us\":%" PRIu64
+		       ",\"begin_later\":%" PRIu64 "}\n",
+		       check->n, chain_export_count(check->export), check->at_us, check->n_late);
+	else
+		printf("%" PRIu64 " entries of %zu chains are as they were written, sealed %s by "
+		       "this key\n",
+		       check->n, chain_export_count(check->export), when);
+	if (check->n_late > 0 && !c->common.json)
+		printf("%" PRIu64 " of the chains begin later than what the daemon had: a part was "
+		       "exported\n",
+		       check->n_late);
+}
+
+static int verify(struct command *c, struct err *err)
+{
+	struct audit_check *check = c->arg;
+	int r = read_key(check, err);
+
+	check->export = chain_export_new();
+	check->statements = json_object();
+	if (r == 0)
+		r = read_export(check, c->words[0], err);
+	if (r == 0)
+		r = check_seals(check, err);
+	if (r == 0)
+		tell(c, check);
+	chain_export_free(check->export);
+	json_decref(check->statements);
+	return r;
+}
+
+int cmd_audit_verify(int argc, char **argv)
+{
+	struct audit_check check = {0};
+	const struct opt rows[] = {
+		{0, "key", OPT_TEXT, &check.key_file, "PUB",
+	         "file with the public key that 'cloche audit key' has printed"},
+	};
+	const struct manual manual = {
+		.name = "audit verify",
+		.synopsis = "--key PUB FILE",
+		.about = "Checks a sealed export (- for stdin): that no entry was changed, removed "
+			 "or put in, and that it\nis the daemon's whose key it is. It needs no "
+			 "daemon.",
+		.examples = "  cloche audit verify --key audit.pub audit.jsonl",
+		.min_words = 1,
+		.max_words = 1,
+		.opts = rows,
+		.n_opts = ARRAY_SIZE(rows),
+	};
+
+	return command_main_offline(&manual, argc, argv, verify, &check);
+}
