@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A log line is an event and its facts: log_info("sandbox.ready", "id=%s ready_us=%" PRIu64, id,
- * us). On a terminal it is text; elsewhere one JSON object a line, to stderr. Untrusted text goes
- * in single quotes ('%s'). All control bytes are escaped here, so that no guest or client can forge
- * a line. Never log a secret.
+ * A log line is an event and its fields: log_info("sandbox.ready", "id=%s ready_us=%" PRIu64, id,
+ * us). On a terminal it is text; elsewhere one JSON object a line, to stderr, with a member for
+ * each field beside time, level, program and event, which no field is called. The format has pairs
+ * alone, with a blank between them: NAME=VALUE, or NAME='VALUE' where the value may have blanks.
+ * Its conversions are %s, %.Ns, %c, %d, %u and %x, with l, ll or z before the last three. Untrusted
+ * text goes in single quotes ('%s'). All control bytes are escaped here, so that no guest or client
+ * can forge a line. Never log a secret.
  */
 #include "base/auto.h"
 

@@ -63,7 +63,7 @@ static int add_row(const struct build_row *row, void *arg)
 	struct build *b;
 
 	if (build_load(arg, row, &b) < 0)
-		log_warn("build.unreadable", "id=%s cannot be read", row->id);
+		log_warn("build.unreadable", "id=%s message='cannot be read'", row->id);
 	return 0;
 }
 

@@ -260,7 +260,7 @@ static void on_up(struct launcher *l)
 {
 	if (part_starter_keep(&l->starter)) {
 		log_init("cloche", l->site->config->log_level);
-		log_info("daemon.reloaded", "settings are those of the file");
+		log_info("daemon.reloaded", "message='settings are those of the file'");
 	}
 	if (l->site->config->is_sweep || l->wants_stop) {
 		on_stop(l->loop, l);
@@ -340,7 +340,8 @@ static void look_at(struct child *c)
 		return;
 	c->is_stuck = true;
 	log_error("daemon.part_stuck",
-	          "name=%s pid=%d state=%c silent_ms=%" PRIu64 ": it is killed and replaced",
+	          "name=%s pid=%d state=%c silent_ms=%" PRIu64
+	          " message='it is killed and replaced'",
 	          roles[c->role].name, (int)c->pid, look.state, silent_us / 1000);
 	notify_status("the %s was stuck and is being replaced", roles[c->role].name);
 	send_signal(c, SIGKILL);
@@ -376,7 +377,8 @@ static void on_patience_end(struct loop *loop, void *arg)
 		start_pair(l);
 		return;
 	}
-	log_error("daemon.stuck", "phase=%d: what is left is killed; sandboxes stay", l->phase);
+	log_error("daemon.stuck", "phase=%d message='what is left is killed; sandboxes stay'",
+	          l->phase);
 	for (size_t i = 0; i < ROLE_COUNT; i++)
 		send_signal(&l->children[i], SIGKILL);
 }
@@ -420,7 +422,7 @@ static void on_reload(struct loop *loop, void *arg)
 		return;
 	}
 	notify_status("settings are being read again; sandboxes run on");
-	log_info("daemon.reloading", "sandboxes run on");
+	log_info("daemon.reloading", "message='sandboxes run on'");
 	move(l, PHASE_RELOADING, STOP_MAX_US);
 	send_signal(&l->children[ROLE_GATEWAY], CHILD_LEAVE_SIGNAL);
 }

@@ -130,8 +130,8 @@ static void rewrap_all(struct secrets *secrets)
 		         secrets->config.keys->ids[0]);
 	if (n_locked > 0)
 		log_error("secret.locked",
-		          "secrets=%zu: their master key is not in the key file, or they were "
-		          "altered",
+		          "secrets=%zu message='their master key is not in the key file, or they "
+		          "were altered'",
 		          n_locked);
 }
 

@@ -161,8 +161,9 @@ int check_tables(sqlite3 *db, const char *path, struct err *err)
 	for (size_t i = 0; r == 0 && i < tables->n; i++) {
 		r = check_table(db, path, tables->names[i], err);
 		if (r == 1)
-			log_warn("store.not_checked", "table='%s': no time, nor for %zu more",
-			         tables->names[i], tables->n - i - 1);
+			log_warn("store.not_checked",
+			         "table='%s' message='no time, nor for %zu more'", tables->names[i],
+			         tables->n - i - 1);
 	}
 	sqlite3_progress_handler(db, 0, NULL, NULL);
 	free(tables);

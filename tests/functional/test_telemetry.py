@@ -181,3 +181,33 @@ def test_prometheus_takes_the_settings_of_the_guide(tmp_path):
     assert len(found) == 1 and yaml.safe_load(found[0])["scrape_configs"][0]["job_name"] == "cloche"
     (tmp_path / "prometheus.yml").write_text(found[0])
     promtool("check", "config", "--syntax-only", tmp_path / "prometheus.yml")
+
+
+def formats_of_log():
+    """(place, format) of every call that logs, with `N` for what a macro puts in."""
+    for path in sorted((ROOT / "src").rglob("*.c")):
+        text = path.read_text()
+        for call in re.finditer(r'\blog_(?:debug|info|warn|error|write)\((?:[^";]*,\s*)?"[^"]*",\s*((?:"(?:[^"\\]|\\.)*"|\b[A-Z]\w+|\s)+)[,)]', text):
+            parts = re.findall(r'"((?:[^"\\]|\\.)*)"|([A-Z]\w+)', call.group(1))
+            words = "".join(literal or {"PRIu64": "lu", "PRId64": "ld", "PRIu32": "u"}.get(macro, "N") for literal, macro in parts)
+            yield f"{path.relative_to(ROOT)}:{text.count(chr(10), 0, call.start()) + 1}", words
+
+
+CONVERSION = r"%(?:(?:\.\d+)?s|c|(?:l|ll|z)?[dux])"
+PAIR = rf"([a-z_]+)=(?:'(?:[^'%]|{CONVERSION})*'|(?:[^ '%]|{CONVERSION})+)"
+
+
+def test_every_line_of_the_log_is_made_of_fields():
+    formats = dict(formats_of_log())
+    calls = sum(len(re.findall(r"^\s*log_(?:debug|info|warn|error|write)\(", p.read_text(), re.M)) for p in (ROOT / "src").rglob("*.c"))
+    assert len(formats) == calls > 250
+    for place, words in formats.items():
+        assert re.fullmatch(rf"{PAIR}(?: {PAIR})*", words), f"{place}: {words}"
+        names = re.findall(r"(?:^| )([a-z_]+)=", re.sub(r"'[^']*'", "''", words))
+        assert len(set(names)) == len(names) and not {"time", "level", "program", "event"}.intersection(names), f"{place}: {words}"
+
+
+def test_every_line_that_a_daemon_logs_is_json(daemon, page):
+    lines = [json.loads(line) for line in daemon.log().rpartition("\n")[0].splitlines() if line.startswith("{")]
+    assert {"time", "level", "program", "event"} <= set.intersection(*map(set, lines))
+    assert any(e["event"] == "sandbox.moved" and e["id"].startswith("sb_") and e["to"] == "running" for e in lines)

@@ -45,7 +45,7 @@ def test_a_part_that_is_stopped_is_replaced_and_sandboxes_go_on(own, part):
     wait_for(lambda: daemon._part(part) not in (None, stopped), what=f"another {part}")
     assert not os.path.exists(f"/proc/{stopped}")
     name = part.removeprefix("cloche-")
-    assert f"name={name} pid={stopped} state=T" in daemon.log()
+    assert [(e["name"], e["pid"], e["state"]) for e in daemon.log_of("daemon.part_stuck")] == [(name, stopped, "T")]
     assert tried_again(lambda: client.create(name="after")).info.state == "running"
     assert sandbox.run("echo here").stdout == "here\n"
     assert sandbox.exec(counter.id).info.state == "running"

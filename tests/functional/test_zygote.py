@@ -208,6 +208,6 @@ def test_a_slow_disk_that_keeps_a_sandbox_from_ending_costs_no_zygote(warm):
         with silent_disk(daemon):
             wait_for(lambda: is_writing(sandbox), what="a writer that waits")
             end.start()
-            wait_for(lambda: f'"jail.stuck","facts":"id={sandbox.id} held=0' in daemon.log(), 30, "a look at who holds it")
+            wait_for(lambda: any((e["id"], e["held"]) == (sandbox.id, 0) for e in daemon.log_of("jail.stuck")), 30, "a look at who holds it")
         end.join()
         assert zygote.pid_of(daemon) == before

@@ -49,6 +49,27 @@ def free_port():
 LEAST_S = 60  # to wait for anything: what never comes is a failure, what comes late on a busy host is none
 
 
+# Lines of the log that are a fault of the daemon's own.
+FAULTS = {"daemon.call_refused": "a part made a system call that src/daemon/confine/confine_calls.c refuses it",
+          "sandbox.unexpected_move": "a sandbox moved as src/sandbox/model/phase.c does not allow"}
+WATCHED = {"pool.ready", "sandbox.moved", "daemon.child_died", "loop.long_turn", *FAULTS}
+
+
+def log_entries(text, events):
+    """The log's lines of these events, each with its fields. Releases up to 0.2 told the fields as one text."""
+    for line in text.splitlines():
+        found = re.search(r'"event":"([^"]*)"', line)
+        if not found or found.group(1) not in events or not line.startswith("{"):
+            continue
+        entry = json.loads(line)
+        entry.update(re.findall(r"(\w+)='?([^' ]*)", entry.pop("facts", "")))
+        yield entry
+
+
+def fields_text(entry):
+    return " ".join(f"{k}={v}" for k, v in entry.items() if k not in ("time", "level", "program", "event"))
+
+
 class Crashed(AssertionError):
     """A part of a daemon died by a signal that no test sends."""
 
@@ -169,6 +190,10 @@ class Daemon:
     def log(self):
         return read_text(self.log_path)
 
+    def log_of(self, event):
+        """The log's entries of an event, with their fields."""
+        return list(log_entries(self.log().rpartition("\n")[0], {event}))
+
     def _read_on(self):
         """Notes what whole lines have come to the log since the last call."""
         with self._reading, contextlib.suppress(FileNotFoundError), open(self.log_path, "rb") as log:
@@ -177,19 +202,18 @@ class Daemon:
             self._read += len(lines + end)
             text = lines.decode(errors="replace")
             self._named.update(SANDBOX_ID.findall(text))
-            self._ready.update(re.findall(r'"pool\.ready","facts":"id=(\w+)', text))
-            self._moved.update(re.findall(r'"sandbox\.moved","facts":"id=(\w+)', text))
-            died = re.findall(r'"daemon\.child_died","facts":"name=(\w+) wait_status=0x([0-9a-f]+)', text)
-            crashed = [name for name, status in died if int(status, 16) & 0x7F not in (0, signal.SIGKILL)]
+            entries = list(log_entries(text, WATCHED))
+            self._ready.update(e["id"] for e in entries if e["event"] == "pool.ready")
+            self._moved.update(e["id"] for e in entries if e["event"] == "sandbox.moved")
+            died = [e for e in entries if e["event"] == "daemon.child_died"]
+            crashed = [e["name"] for e in died if int(e["wait_status"], 16) & 0x7F not in (0, signal.SIGKILL)]
             if not IS_SANITIZED and PATIENCE == 1:
-                turns = re.findall(r'"program":"(\w+)","event":"loop\.long_turn","facts":"([^"]*)"', text)
-                Daemon.long_turns += [f"{part}: {facts}" for part, facts in turns]
+                Daemon.long_turns += [f"{e['program']}: {fields_text(e)}" for e in entries if e["event"] == "loop.long_turn"]
             if crashed and not self.may_crash:
                 self._crash = f"crashed: {', '.join(crashed)}; the daemon's log ends:\n{self.log()[-8000:]}"
-            for facts in re.findall(r'"daemon\.call_refused","facts":"([^"]*)', text):
-                self._crash = f"a part made a system call that src/daemon/confine/confine_calls.c refuses it: {facts}"
-            for facts in re.findall(r'"sandbox\.unexpected_move","facts":"([^"]*)', text):
-                self._crash = f"a sandbox moved as src/sandbox/model/phase.c does not allow: {facts}"
+            for e in entries:
+                if e["event"] in FAULTS:
+                    self._crash = f"{FAULTS[e['event']]}: {fields_text(e)}"
 
     def check_parts(self):
         self._read_on()

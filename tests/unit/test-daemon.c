@@ -93,7 +93,7 @@ TEST_FORKED(H02_a_call_that_the_broker_has_no_need_of_is_refused_and_told_by_its
 		char fact[64];
 		const char *at;
 
-		(void)snprintf(fact, sizeof(fact), "call=%s ", refused_of_broker[i].name);
+		(void)snprintf(fact, sizeof(fact), "\"call\":\"%s\"", refused_of_broker[i].name);
 		at = strstr(text, fact);
 		CHECK(at != NULL && strstr(at + 1, fact) == NULL);
 	}

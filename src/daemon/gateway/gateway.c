@@ -125,7 +125,7 @@ static void on_control(struct loop *loop, uint32_t events, void *arg)
 		return;
 	loop_io_removep(&g->control_io);
 	(void)close(take_fd(&g->control_fd));
-	log_warn("gateway.peer_gone", "the launcher or the broker is gone");
+	log_warn("gateway.peer_gone", "message='the launcher or the broker is gone'");
 	loop_stop(loop);
 }
 

@@ -54,7 +54,7 @@ static void offer(char **to, struct origin *origin, char *url, enum origin_from 
 	if (!url || url[0] == '\0') {
 		free(url);
 	} else if (url_parse(url, strlen(url), &parsed, &why) < 0) {
-		log_warn("templates.registry", "from=%s is not taken: '%s'", place, why);
+		log_warn("templates.registry", "from=%s message='is not taken: %s'", place, why);
 		free(url);
 	} else {
 		free(*to);

@@ -488,7 +488,7 @@ static void on_released(struct loop *loop, int wait_status, void *arg)
 	now.child = NULL;
 	close_fd(&now.result_fd);
 	if (wait_status != 0)
-		log_warn("backup.leftover", "the next backup or start removes it");
+		log_warn("backup.leftover", "message='the next backup or start removes it'");
 	drop_pins(host);
 	now.state = NONE;
 	now.gone(now.arg);

@@ -48,7 +48,7 @@ bool guest_expects(const struct guest *g, enum guest_event event)
 
 	if (states[g->state].events & BIT(event))
 		return true;
-	log_error("jail.unexpected", "id=%s state=%s event=%s", g->spec.id, states[g->state].name,
+	log_error("jail.unexpected", "id=%s state=%s about=%s", g->spec.id, states[g->state].name,
 	          names[event]);
 	return false;
 }

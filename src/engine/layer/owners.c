@@ -29,7 +29,7 @@ void owners_open(struct owners *o, const struct storage *s, uint32_t share)
 	if (!s->counts_once) {
 		if (share < 100)
 			log_warn("owners.no_quotas",
-			         "a share of the disk needs simple quotas: Linux 6.7");
+			         "message='a share of the disk needs simple quotas: Linux 6.7'");
 		return;
 	}
 	btrfs_each_group(s->fd, find, o); /* an earlier start's; their limits come with the room */

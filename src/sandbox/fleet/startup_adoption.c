@@ -313,9 +313,8 @@ static bool would_end_strangers(const struct adoption *a)
 	if (!a->alive || !store_is_new(c->store) || c->is_sweeping)
 		return false;
 	log_error("fleet.unknown_sandboxes",
-	          "sandboxes=%u: they run, and the database is new; put the old one back, or end "
-	          "them "
-	          "with `cloche serve --sweep`",
+	          "sandboxes=%u message='they run, and the database is new' hint='put the old one "
+	          "back, or end them with `cloche serve --sweep`'",
 	          HASH_COUNT(a->alive));
 	return true;
 }

@@ -62,7 +62,8 @@ bool kvm_is_usable(void)
 
 void kvm_on_failed(struct guest_host *host)
 {
-	log_warn("vm.no_kvm", "this host's KVM cannot run the guest kernel: vms are emulated");
+	log_warn("vm.no_kvm",
+	         "message='KVM of this host cannot run the guest kernel: vms are emulated'");
 	keep(host, SPEED_EMULATED);
 }
 
