@@ -74,20 +74,27 @@ static void add_row(struct table *t, const json_t *setting)
 	table_add(t, command_text(setting, "needs"));
 }
 
+static void add_rows(const struct command *c, struct table *t, const json_t *settings,
+                     bool is_changed)
+{
+	const json_t *setting;
+	size_t i;
+
+	json_array_foreach(settings, i, setting) if (json_is_true(json_object_get(
+							     setting, "changed")) == is_changed &&
+	                                             is_wanted(c, setting)) add_row(t, setting);
+}
+
 static void print_table(const struct command *c, const json_t *settings)
 {
 	static const char *const heads[] = {"SETTING", "VALUE", "DEFAULT", "FROM",
 	                                    "A CHANGE NEEDS"};
 	const struct settings_opts *opts = c->arg;
 	struct table t = {.heads = heads, .n_columns = ARRAY_SIZE(heads)};
-	const json_t *setting;
-	size_t i;
 
-	for (int is_changed = 1; is_changed >= opts->is_changed_only; is_changed--)
-		json_array_foreach(settings, i,
-		                   setting) if (json_is_true(json_object_get(setting, "changed")) ==
-		                                        is_changed &&
-		                                is_wanted(c, setting)) add_row(&t, setting);
+	add_rows(c, &t, settings, /* is_changed= */ true);
+	if (!opts->is_changed_only)
+		add_rows(c, &t, settings, /* is_changed= */ false);
 	table_print(&t);
 	table_done(&t);
 }

@@ -208,15 +208,16 @@ int store_events_remove(struct store_events *se, const struct event_chain_row *c
 	return finish(se, r, err);
 }
 
+static const struct column former_columns[] = {
+	COLUMN(struct event_chain_row, anchor_seq),
+	COLUMN(struct event_chain_row, anchor_hash),
+	COLUMN(struct event_chain_row, count),
+	COLUMN(struct event_chain_row, bytes),
+};
+
 int store_events_remove_former(struct store_events *se, const struct event_chain_row *former,
                                struct err *err)
 {
-	static const struct column set[] = {
-		COLUMN(struct event_chain_row, anchor_seq),
-		COLUMN(struct event_chain_row, anchor_hash),
-		COLUMN(struct event_chain_row, count),
-		COLUMN(struct event_chain_row, bytes),
-	};
 	int r = run(se, BEGIN, err);
 
 	if (r < 0)
@@ -228,7 +229,8 @@ int store_events_remove_former(struct store_events *se, const struct event_chain
 		r = run(se, REMOVE_FORMER, err);
 	}
 	if (r == 0) {
-		bind_row(se->prepared[SET_FORMER], set, ARRAY_SIZE(set), former);
+		bind_row(se->prepared[SET_FORMER], former_columns, ARRAY_SIZE(former_columns),
+		         former);
 		r = run(se, SET_FORMER, err);
 	}
 	return finish(se, r, err);
