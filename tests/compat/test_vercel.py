@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Vercel's wire: their published client and command, pinned, led to a daemon by our shim; and what they would never send."""
 
+import base64
 import gzip
+import hashlib
 import http.client
 import json
 import os
@@ -63,6 +65,47 @@ def made(call):
     assert status == 200, reply
     yield reply
     call("DELETE", f"{BASE}/{reply['sandbox']['name']}")
+
+
+@pytest.fixture
+def stdin(call, made):
+    """Starts a command, and gives how to write to it: (status, body) of each call."""
+    commands = f"{BASE}/sessions/{made['session']['id']}/cmd"
+
+    def start(shell, **fields):
+        command = call("POST", commands, {"command": "bash", "args": ["-c", shell], **fields})[1]["command"]["id"]
+
+        def write(data=b"", **fields):
+            return call("POST", f"{commands}/{command}/stdin", {**({"data": base64.b64encode(data).decode()} if data else {}), **fields})
+
+        write.wait = lambda: call("GET", f"{commands}/{command}?wait=true")[1]["command"]["exitCode"]
+        write.logs = lambda: "".join(json.loads(line)["data"] for line in call("GET", f"{commands}/{command}/logs")[1].splitlines())
+        return write
+
+    return start
+
+
+def test_input_arrives_whole_and_what_comes_twice_once(stdin):
+    write = stdin("sleep 0.3; sha256sum", attachStdin=True)
+    data = random.Random(1).randbytes(1_200_000)
+    assert write()[1]["bytesWritten"] == 0
+    assert write(data[:500_000], offset=0)[1]["bytesWritten"] == 500_000
+    assert write(data[:500_000], offset=0)[1]["bytesWritten"] == 500_000  # the answer was lost
+    assert write(data[400_000:1_000_000], offset=400_000)[1]["bytesWritten"] == 1_000_000
+    assert write(data, offset=1_000_001)[0] == 400
+    status, body = write(data[1_000_000:], offset=1_000_000, close=True)
+    assert status == 200 and body["bytesWritten"] == len(data) and body["command"]["id"]
+    assert write.wait() == 0 and write.logs().split()[0] == hashlib.sha256(data).hexdigest()
+
+
+def test_input_that_nobody_can_read_is_refused(stdin):
+    status, body = stdin("sleep 10")(b"lost")
+    assert status == 400 and body["error"]["code"] == "command_stdin_unavailable"
+    write = stdin("true", attachStdin=True)
+    write.wait()
+    assert write(b"late")[0] == 404
+    write = stdin("cat", attachStdin=True)
+    assert write(close=True)[0] == 200 and write.wait() == 0
 
 
 def routes():

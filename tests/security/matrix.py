@@ -305,6 +305,7 @@ THEIRS = {
     f"GET {SESSION}/cmd/{{command_id}}": Row(opens=Row(query="wait=true")),
     f"GET {SESSION}/cmd/{{command_id}}/logs": Row(opens=Row()),
     f"POST {SESSION}/cmd/{{command_id}}/kill": Row({"signal": 15}, rank=4),
+    f"POST {SESSION}/cmd/{{command_id}}/stdin": Row({}),
     f"POST {SESSION}/fs/write": Row(b"none", fields={"Content-Type": "application/gzip", "X-Cwd": "/tmp"},
                                     opens=upload(**{"Content-Type": "application/gzip", "X-Cwd": "/tmp"})),
     f"POST {SESSION}/fs/read": Row({"path": "/etc/hostname"}, opens=Row({"path": "/tmp/big"})),

@@ -22,7 +22,7 @@ struct command_body {
 	char *cwd;
 	const char *user;
 	uint64_t timeout_ms;
-	bool waits;
+	bool waits, has_stdin;
 };
 
 static void command_body_done(struct command_body *body)
@@ -62,6 +62,7 @@ static int read_command(const json_t *body, const struct vercel_sandbox *box,
 		{"timeout", JSON_FIELD_U64, &ret->timeout_ms, .min = TIMEOUT_MIN,
 	         .max = TIMEOUT_MS_MAX},
 		{"wait", JSON_FIELD_BOOL, &ret->waits},
+		{"attachStdin", JSON_FIELD_BOOL, &ret->has_stdin},
 	};
 	int r = body ? body_read(body, "", fields, ARRAY_SIZE(fields), err)
 	             : err_field(err, "command", "is missing");
@@ -202,6 +203,7 @@ int vercel_run_command(struct http_req *req, struct err *err)
 	spec.cwd = body.cwd;
 	spec.user = body.user;
 	spec.timeout_ms = body.timeout_ms;
+	spec.has_stdin = body.has_stdin;
 	r = exec_start(native, &spec, &e, err);
 	if (r < 0)
 		return r;

@@ -26,6 +26,8 @@ int vercel_list_commands(struct http_req *req, struct err *err);
 int vercel_get_command(struct http_req *req, struct err *err);
 int vercel_kill_command(struct http_req *req, struct err *err);
 int vercel_get_logs(struct http_req *req, struct err *err);
+/* command_input.c */
+int vercel_write_input(struct http_req *req, struct err *err);
 
 /* files.c */
 int vercel_write_files(struct http_req *req, struct err *err);

@@ -34,6 +34,7 @@ static const struct http_route routes[] = {
 	{HTTP_GET,    COMMAND,                    vercel_get_command,   HTTP_BODY_NONE, SCOPE_READ},
 	{HTTP_GET,    COMMAND "/logs",            vercel_get_logs,      HTTP_BODY_NONE, SCOPE_READ, .audit = AUDIT_READ},
 	{HTTP_POST,   COMMAND "/kill",            vercel_kill_command,  HTTP_BODY_JSON, SCOPE_WRITE},
+	{HTTP_POST,   COMMAND "/stdin",           vercel_write_input,   HTTP_BODY_JSON, SCOPE_WRITE, COMMAND_BODY_MAX},
 	{HTTP_POST,   SESSION "/fs/write",        vercel_write_files,   HTTP_BODY_STREAM, SCOPE_WRITE},
 	{HTTP_POST,   SESSION "/fs/read",         vercel_read_file,     HTTP_BODY_JSON, SCOPE_READ, .audit = AUDIT_READ},
 	{HTTP_POST,   SESSION "/fs/mkdir",        vercel_make_directory, HTTP_BODY_JSON, SCOPE_WRITE},

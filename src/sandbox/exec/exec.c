@@ -525,6 +525,16 @@ uint32_t exec_pid(const struct exec *e)
 	return e->pid;
 }
 
+bool exec_has_stdin(const struct exec *e)
+{
+	return e->has_stdin;
+}
+
+uint64_t exec_stdin_bytes(const struct exec *e)
+{
+	return e->channel.input_sent;
+}
+
 bool exec_has_pty(const struct exec *e)
 {
 	return e->has_pty;

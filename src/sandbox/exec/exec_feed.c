@@ -87,6 +87,11 @@ struct exec_feed *exec_feed(struct exec *e, char *input, size_t len, bool closes
 	return NULL;
 }
 
+bool exec_is_fed(const struct exec *e)
+{
+	return !list_empty(&e->feeds);
+}
+
 void exec_feed_cancel(struct exec_feed *f)
 {
 	struct exec *e = f->exec;

@@ -17,5 +17,6 @@ typedef void (*exec_fed_fn)(const struct err *err, void *arg);
  */
 struct exec_feed *exec_feed(struct exec *e, char *input, size_t len, bool closes, exec_fed_fn done,
                             void *arg);
+bool exec_is_fed(const struct exec *e); /* some of a feed is not written yet */
 /* Drops what is not written yet, and does not call done. */
 void exec_feed_cancel(struct exec_feed *f);
