@@ -34,11 +34,39 @@ static int look_at_ends(const struct chains *chains, struct chain *c, struct err
 	return 0;
 }
 
+static uint64_t age_of(const struct chains *chains, const char *name)
+{
+	struct chain_age *age;
+
+	HASH_FIND(hh, chains->ages, name, strcspn(name, "/"), age);
+	return age ? age->age_us : 0;
+}
+
+void chains_set_age(struct chains *chains, const char *project_id, uint64_t age_us)
+{
+	struct chain_age *age;
+
+	HASH_FIND_STR(chains->ages, project_id, age);
+	if (age) {
+		HASH_DEL(chains->ages, age);
+		free(age);
+	}
+	if (age_us > 0) {
+		age = xnew0(struct chain_age);
+		(void)snprintf(age->project_id, sizeof(age->project_id), "%s", project_id);
+		age->age_us = age_us;
+		HASH_ADD_STR(chains->ages, project_id, age);
+	}
+	for (struct chain *c = chains->all; c; c = c->hh.next)
+		c->age_us = age_of(chains, c->row.project_id);
+}
+
 static struct chain *add_chain(struct chains *chains, const struct event_chain_row *row)
 {
 	struct chain *c = xnew0(struct chain);
 
 	c->row = *row;
+	c->age_us = age_of(chains, row->project_id);
 	HASH_ADD_STR(chains->all, row.project_id, c);
 	chains->n_kept += row->count > 0;
 	chains->count += row->count;
@@ -112,10 +140,15 @@ int chains_load(struct chains *chains, struct store_events *rows, const char *bo
 void chains_done(struct chains *chains)
 {
 	struct chain *c, *next;
+	struct chain_age *age, *next_age;
 
 	HASH_ITER (hh, chains->all, c, next) {
 		HASH_DEL(chains->all, c);
 		free(c);
+	}
+	HASH_ITER (hh, chains->ages, age, next_age) {
+		HASH_DEL(chains->ages, age);
+		free(age);
 	}
 }
 

@@ -22,6 +22,13 @@ struct chain {
 	bool is_forgettable; /* at a start: nobody will ever ask for it */
 	uint64_t skipped_to; /* the next number is behind this one */
 	uint64_t first_us;   /* the time of its oldest entry; 0 = none */
+	uint64_t age_us;     /* how old its entries may get; 0 = as the limits say */
+	UT_hash_handle hh;
+};
+
+struct chain_age { /* that was set for a project */
+	char project_id[ID_SIZE];
+	uint64_t age_us;
 	UT_hash_handle hh;
 };
 
@@ -29,7 +36,8 @@ struct chains {
 	struct store_events *rows;
 	char boot_id[40];
 	struct chain *all; /* by project_id */
-	size_t n_kept;     /* that have entries */
+	struct chain_age *ages;
+	size_t n_kept; /* that have entries */
 	struct event_chain_row former;
 	uint64_t former_first_us;
 	uint64_t count, bytes;  /* of all, the former included */
@@ -47,6 +55,8 @@ const struct chain *chains_find(const struct chains *chains, const char *project
 must_check int chain_move(struct chains *chains, const char *project_id, struct chain **ret,
                           bool *ret_is_new, struct err *err);
 void chains_settle(struct chains *chains, struct chain *const *moved, size_t n, bool is_written);
+/* How old the entries of a project's chains may get; 0: as old as those of all. */
+void chains_set_age(struct chains *chains, const char *project_id, uint64_t age_us);
 /* Takes over what is left of a chain after entries were removed from its beginning. */
 void chain_shorten(struct chains *chains, struct chain *chain, const struct event_chain_row *row,
                    uint64_t first_us);

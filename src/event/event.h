@@ -101,6 +101,10 @@ struct event_config {
 	struct event_limits limits;
 };
 
+/* How long a project's entries are kept, instead of the limit for all; 0: as that says. The bounds
+ * of bytes and count hold all the same. log may be NULL. */
+void event_log_set_age(struct event_log *log, const char *project_id, uint64_t age_us);
+
 must_check int event_log_open(const struct event_config *config, struct event_log **ret,
                               struct err *err);
 void event_log_close(struct event_log *log); /* writes what waits; NULL is fine */

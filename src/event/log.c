@@ -375,6 +375,14 @@ static void retain(struct loop *loop, void *arg)
 	loop_timer_set_in(log->retain, r > 0 ? 0 : RETAIN_US);
 }
 
+void event_log_set_age(struct event_log *log, const char *project_id, uint64_t age_us)
+{
+	if (!log)
+		return;
+	chains_set_age(&log->chains, project_id, age_us);
+	loop_timer_set_in(log->retain, 0);
+}
+
 static void tell_watches(struct event_log *log)
 {
 	list_for_each (&log->watches, struct event_watch, w, link)

@@ -105,9 +105,15 @@ static int shorten(struct chains *chains, struct chain *c, struct removal *rm, s
 	return r;
 }
 
+/* Entries of the chain that are from before this time are too old. */
+static uint64_t before_of(const struct chain *c, const struct event_limits *limits, uint64_t now_us)
+{
+	return above(now_us, c->age_us > 0 ? c->age_us : limits->age_us);
+}
+
 /* One that has entries which are too old, or else the one that has most of what is too much. */
 static struct chain *choose(const struct chains *chains, const struct event_limits *limits,
-                            uint64_t before_us)
+                            uint64_t now_us)
 {
 	const bool is_count = chains->count > limits->count;
 	struct chain *most = NULL;
@@ -115,7 +121,7 @@ static struct chain *choose(const struct chains *chains, const struct event_limi
 	for (struct chain *c = chains->all; c; c = c->hh.next) {
 		if (c->row.count == 0)
 			continue;
-		if (c->first_us < before_us)
+		if (c->first_us < before_of(c, limits, now_us))
 			return c;
 		if (!most ||
 		    (is_count ? c->row.count > most->row.count : c->row.bytes > most->row.bytes))
@@ -140,9 +146,10 @@ int retention_step(struct chains *chains, const struct event_limits *limits, uin
 		r = shorten_former(chains, &rm, err);
 		return r < 0 ? r : 1;
 	}
-	c = choose(chains, limits, rm.before_us);
+	c = choose(chains, limits, now_us);
 	if (!c)
 		return 0;
+	rm.before_us = before_of(c, limits, now_us);
 	rm.count = limits->count / MAX(chains->n_kept, 1U);
 	rm.bytes = limits->bytes / MAX(chains->n_kept, 1U);
 	r = shorten(chains, c, &rm, err);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Removes old entries: those that are older than the limit, and the oldest of the largest chain
+ * Removes old entries: those that are older than the limit, or than their
+ * project's own, and the oldest of the largest chain
  * while there is too much of all. No chain is cut below its share, the limit divided by the number
  * of chains that have entries. So a project that causes many loses its own, and not another's.
  * Entries of the former chain go before all others, since they are older.

@@ -18,6 +18,7 @@
 #include "base/id.h"
 #include "base/text/decimal.h"
 #include "base/units.h"
+#include "event/event.h"
 #include "tenant/day.h"
 #include "tenant/quota_fields.h"
 #include "tenant/share.h"
@@ -354,10 +355,13 @@ static uint32_t weight_of(const struct account *a)
 	return a->setting.weight > 0 ? a->setting.weight : FAIR_WEIGHT;
 }
 
-static void weigh(struct quota *q, const struct account *a)
+/* What other parts do by a project's setting. */
+static void pass_on(struct quota *q, const struct account *a)
 {
-	if (!a->is_key)
-		shares_set_weight(q->config.shares, a->id, weight_of(a));
+	if (a->is_key)
+		return;
+	shares_set_weight(q->config.shares, a->id, weight_of(a));
+	event_log_set_age(q->config.events, a->id, a->setting.events_age_ms * 1000);
 }
 
 int quota_set(struct quota *q, const struct quota_owner *owner, const struct quota_setting *setting,
@@ -372,6 +376,8 @@ int quota_set(struct quota *q, const struct quota_owner *owner, const struct quo
 	assert(r == 0); /* few and short fields */
 	if (owner->key_id[0] && setting->weight > 0)
 		return err_field(err, "weight", "is a project's, and no key has one");
+	if (owner->key_id[0] && setting->events_age_ms > 0)
+		return err_field(err, "events_age_ms", "is a project's, and no key has one");
 	r = store_usage_put_quota(q->store, id_of(owner), buf_str(&text), err);
 	if (r < 0)
 		return r;
@@ -379,7 +385,7 @@ int quota_set(struct quota *q, const struct quota_owner *owner, const struct quo
 	a = accounts[n - 1];
 	fill_bucket(q, a); /* at the old rate */
 	a->setting = *setting;
-	weigh(q, a);
+	pass_on(q, a);
 	return 0;
 }
 
@@ -420,6 +426,10 @@ void quota_to_json(struct quota *q, const struct quota_owner *owner, struct json
 		json_put_null(w, "weight");
 	else
 		json_put_u64(w, "weight", weight_of(a));
+	if (a->setting.events_age_ms > 0)
+		json_put_u64(w, "events_age_ms", a->setting.events_age_ms);
+	else
+		json_put_null(w, "events_age_ms");
 	put_current(q, a, w);
 	json_close_object(w);
 }
@@ -438,7 +448,7 @@ static int load_setting(const char *owner_id, const char *json, void *arg)
 		return -EBADMSG;
 	a = account_new(arg, owner_id);
 	a->setting = setting;
-	weigh(arg, a);
+	pass_on(arg, a);
 	return 0;
 }
 

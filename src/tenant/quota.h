@@ -36,6 +36,7 @@ struct quota_held {
 struct quota_config {
 	struct store *store;
 	struct shares *shares;        /* whose weights follow the projects' settings; NULL: none */
+	struct event_log *events;     /* whose entries are kept as long as those say; NULL: none */
 	struct quota_limits defaults; /* of projects */
 	struct prices prices;
 	const char *currency; /* borrowed */
@@ -76,14 +77,16 @@ struct quota_setting { /* what an owner was given; the rest is by default */
 	bool is_set[QUOTA_COUNT];
 	struct quota_limits limits;
 	struct ceilings ceilings;
-	uint32_t weight; /* of a project's share (share.h); 0 = the usual */
+	uint32_t weight;        /* of a project's share (share.h); 0 = the usual */
+	uint64_t events_age_ms; /* how long a project's events are kept; 0 = as the daemon's */
 };
 /* {sandboxes, vcpus, memory_mib, disk_mib, creates_per_minute, budget}; each a number (budget:
- * text), "unlimited", or absent for the default; weight; and those of ceiling.h. */
+ * text), "unlimited", or absent for the default; weight; events_age_ms; and those of ceiling.h. */
 must_check int quota_setting_read(const json_t *object, struct quota_setting *ret, struct err *err);
 /* Of a project (key_id "") or key. */
 must_check int quota_set(struct quota *q, const struct quota_owner *owner,
                          const struct quota_setting *setting, struct err *err);
-/* {project_id, key_id, limits, max_limits, max_timeout_ms, weight, current, currency, month} */
+/* {project_id, key_id, limits, max_limits, max_timeout_ms, weight, events_age_ms, current,
+ * currency, month} */
 void quota_to_json(struct quota *q, const struct quota_owner *owner, struct json_writer *w,
                    const char *name);

@@ -10,12 +10,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define UNLIMITED   "unlimited"
-#define COUNT_MAX   UINT64_C(1000000)
-#define MIB_MAX     (UINT64_C(1) << 40)
-#define VCPUS_MAX   1e6
-#define CREATES_MAX UINT64_C(1000000)
-#define WEIGHT_MAX  10000
+#define UNLIMITED         "unlimited"
+#define COUNT_MAX         UINT64_C(1000000)
+#define MIB_MAX           (UINT64_C(1) << 40)
+#define VCPUS_MAX         1e6
+#define CREATES_MAX       UINT64_C(1000000)
+#define WEIGHT_MAX        10000
+#define EVENTS_AGE_MS_MIN 1000
+#define EVENTS_AGE_MS_MAX INT64_C(315360000000) /* ten years */
 
 static const char *const names[] = {
 	[QUOTA_SANDBOXES] = "sandboxes",
@@ -141,11 +143,25 @@ static int read_weight(const json_t *value, uint32_t *ret, struct err *err)
 	return 0;
 }
 
+static int read_events_age(const json_t *value, uint64_t *ret, struct err *err)
+{
+	json_int_t n = json_integer_value(value);
+
+	if (!value || json_is_null(value))
+		return 0;
+	if (!json_is_integer(value) || n < EVENTS_AGE_MS_MIN || n > EVENTS_AGE_MS_MAX)
+		return err_field(err, "events_age_ms",
+		                 "must be a whole number of milliseconds from 1000 (a second) to "
+		                 "315360000000 (ten years)");
+	*ret = (uint64_t)n;
+	return 0;
+}
+
 int quota_setting_read(const json_t *object, struct quota_setting *ret, struct err *err)
 {
 	json_t *values[QUOTA_COUNT] = {NULL};
-	json_t *max_limits = NULL, *max_timeout_ms = NULL, *weight = NULL;
-	struct json_field fields[QUOTA_COUNT + 3];
+	json_t *max_limits = NULL, *max_timeout_ms = NULL, *weight = NULL, *age = NULL;
+	struct json_field fields[QUOTA_COUNT + 4];
 	int r;
 
 	*ret = (struct quota_setting){0};
@@ -157,12 +173,15 @@ int quota_setting_read(const json_t *object, struct quota_setting *ret, struct e
 	fields[QUOTA_COUNT + 1] =
 		(struct json_field){"max_timeout_ms", JSON_FIELD_ANY, &max_timeout_ms};
 	fields[QUOTA_COUNT + 2] = (struct json_field){"weight", JSON_FIELD_ANY, &weight};
+	fields[QUOTA_COUNT + 3] = (struct json_field){"events_age_ms", JSON_FIELD_ANY, &age};
 	r = json_read(object, "", fields, ARRAY_SIZE(fields), err);
 	for (unsigned i = 0; r == 0 && i < QUOTA_COUNT; i++)
 		if (ret->is_set[i])
 			r = read_field(values[i], (enum quota_what)i, &ret->limits.of[i], err);
 	if (r == 0)
 		r = read_weight(weight, &ret->weight, err);
+	if (r == 0)
+		r = read_events_age(age, &ret->events_age_ms, err);
 	return r < 0 ? r : ceilings_read(max_limits, max_timeout_ms, &ret->ceilings, err);
 }
 
@@ -179,6 +198,8 @@ int quota_setting_write(const struct quota_setting *setting, struct buf *out)
 		ceilings_put(&setting->ceilings, &w);
 	if (setting->weight > 0)
 		json_put_u64(&w, "weight", setting->weight);
+	if (setting->events_age_ms > 0)
+		json_put_u64(&w, "events_age_ms", setting->events_age_ms);
 	json_close_object(&w);
 	return json_writer_end(&w);
 }

@@ -212,3 +212,37 @@ def test_the_key_stays_and_only_root_reads_it(sealed):
     assert tenant.ok("audit", "key") == (at / "pub").read_text()
     status, _, err = tenant("audit", "export", "--all", "-")
     assert status == 125 and "default" in err
+
+
+def test_a_project_s_events_are_kept_as_long_as_its_own_setting_says():
+    daemon = Daemon().start()
+    try:
+        keys = {}
+        with Client(daemon.url, daemon.key) as client:
+            for name in ("brief", "usual"):
+                client.create_project(name)
+                keys[name] = client.create_key("k", scope="admin", project=name)["secret"]
+                assert call(daemon, "POST", "/v1/webhooks", {"url": "bad"}, key=keys[name])[0] == 400
+                wait_for(lambda name=name: audit(daemon, key=keys[name]), 10, "the audit log")
+
+            def kept(name):
+                told = call(daemon, "GET", "/v1/events", key=keys[name])[1].decode() + json.dumps(audit(daemon, key=keys[name]))
+                return [word for word in ("project.created", "key.created", "api.write") if word in told]
+
+            def is_gone():  # a change has the log looked through at once, else it is once a minute
+                assert client.set_quota(project="brief", events_age_ms=1000)["events_age_ms"] == 1000
+                return kept("brief") == []
+
+            assert kept("brief") == kept("usual") == ["project.created", "key.created", "api.write"]
+            wait_for(is_gone, 30, "retention")
+            assert kept("usual") == ["project.created", "key.created", "api.write"]
+            assert "as they were written" in Cli(daemon).ok("events", "verify", "--all")
+            assert daemon.stop() == 0
+            daemon.start()
+            assert client.quota(project="brief")["events_age_ms"] == 1000
+            assert client.set_quota(project="brief")["events_age_ms"] is None
+        status, body = call(daemon, "PUT", "/v1/projects/brief/quota", {"events_age_ms": 10})
+        assert status == 400 and body["error"]["field"] == "events_age_ms"
+    finally:
+        daemon.stop()
+        daemon.remove()

@@ -520,6 +520,30 @@ TEST(bytes_and_age_bound_the_log_too)
 	tear_down();
 }
 
+TEST(a_project_may_have_an_age_of_its_own)
+{
+	set_up();
+	for (int i = 0; i < 3; i++) {
+		add(EVENT_SANDBOX_CREATED, "prj_1", SANDBOX);
+		add(EVENT_SANDBOX_CREATED, "prj_2", OTHER);
+		add(EVENT_API_READ, "prj_2", OTHER);
+	}
+	close_log();
+	open_log();
+	event_log_set_age(rig.log, "prj_2", 1);
+	turn();
+	CHECK_INT(chain("prj_1").count, 3);
+	CHECK_INT(chain("prj_2").count, 0);
+	CHECK_INT(chain("prj_2").anchor_seq, 3);
+	CHECK_INT(status().count, 3); /* the audit log goes, too */
+	event_log_set_age(rig.log, "prj_2", 0);
+	add(EVENT_SANDBOX_CREATED, "prj_2", OTHER);
+	turn();
+	CHECK_INT(chain("prj_2").count, 1);
+	CHECK_STR(export_all(&everything).err.message, "");
+	tear_down();
+}
+
 TEST(a_sandbox_over_its_rate_is_told_as_a_number_and_others_go_on)
 {
 	struct export x;

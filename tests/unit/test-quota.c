@@ -259,7 +259,7 @@ TEST(limits_and_what_the_month_has_cost_outlive_a_restart)
 	          "\"budget\":\"5.00\"},\"max_limits\":{\"vcpus\":0.5,\"memory_mib\":null,"
 	          "\"disk_mib\":null,\"inodes\":null,\"pids\":64,\"open_files\":null,"
 	          "\"output_mib\":null,\"execs\":null},"
-	          "\"max_timeout_ms\":1000,\"weight\":null,\"current\":{"
+	          "\"max_timeout_ms\":1000,\"weight\":null,\"events_age_ms\":null,\"current\":{"
 	          "\"sandboxes\":0,\"vcpus\":0,\"memory_mib\":0,"
 	          "\"disk_mib\":0,\"creates_per_minute\":0,\"budget\":\"5.00\"}}");
 	CHECK_INT(admit(&owner).code, ERR_BUDGET);

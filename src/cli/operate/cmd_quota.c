@@ -49,6 +49,8 @@ static void print_ceilings(const json_t *quota, struct table *t)
 		add_ceiling(t, "", quota, "max_timeout_ms");
 	if (json_is_integer(json_object_get(quota, "weight")))
 		add_ceiling(t, "", quota, "weight");
+	if (json_is_integer(json_object_get(quota, "events_age_ms")))
+		add_ceiling(t, "", quota, "events_age_ms");
 }
 
 static void print_quota(const json_t *quota)
@@ -190,7 +192,8 @@ static const struct subcommand subcommands[] = {
          "disk_mib, creates_per_minute, budget (money per month); of a single sandbox:\n"
          "max_timeout_ms, and max_limits.NAME, where NAME is one of\n" LIMIT_NAMES ".\n"
          "A value is a number or 'unlimited'. What is already in use stays. weight is a project's\n"
-         "share of the daemon while several want something: 100 is usual, 200 gets twice as much.",
+         "share of the daemon while several want something: 100 is usual, 200 gets twice as much.\n"
+         "events_age_ms is how long a project's events and audit log are kept.",
          "  cloche quota set --project blue sandboxes=10 vcpus=8 budget=25.00\n"
          "  cloche quota set --project blue max_limits.memory_mib=2048\n"
          "  cloche quota set --key key_k3v9… creates_per_minute=30\n"

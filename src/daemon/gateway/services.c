@@ -131,6 +131,7 @@ static int open_quota(struct gateway *g, struct err *err)
 	int r;
 
 	g->shares = config.shares = shares_new();
+	config.events = g->events;
 	r = quota_open(&config, &g->quota, err);
 
 	if (r == 0)

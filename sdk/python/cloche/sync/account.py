@@ -89,7 +89,8 @@ class Account(Caller):
 
     def set_quota(self, *, project: Optional[str] = None, key: Optional[str] = None, **limits: Any) -> Json:
         """Sets all limits of a project (for admins of "default") or a key: sandboxes, vcpus, memory_mib,
-        disk_mib, creates_per_minute, budget (text), and a project's weight beside the others (100 is the usual).
+        disk_mib, creates_per_minute, budget (text), a project's weight beside the others (100 is the
+        usual), and events_age_ms, how long its events and audit log are kept.
         Those left out have their default; "unlimited" is none."""
         if key is not None:
             return self.call(request("PUT", ["keys", key, "quota"], query={"project": project}, body=limits))
