@@ -46,8 +46,8 @@ static const char *const names[] = {
 	[EVENT_SECRET_REMOVED] = "secret.removed",
 	[EVENT_HOST_DISK] = "host.disk",
 	[EVENT_SUPPRESSED] = "events.suppressed",
-	[EVENT_API_READ] = EVENT_AUDIT_PREFIX "read",
-	[EVENT_API_WRITE] = EVENT_AUDIT_PREFIX "write",
+	[EVENT_API_READ] = (EVENT_AUDIT_PREFIX "read"),
+	[EVENT_API_WRITE] = (EVENT_AUDIT_PREFIX "write"),
 };
 static_assert(ARRAY_SIZE(names) == EVENT_TYPE_COUNT, "a type has no name");
 static_assert(EVENT_TYPE_COUNT <= 64, "a set of types does not fit");
