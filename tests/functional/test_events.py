@@ -15,6 +15,7 @@ import pytest
 from cloche import Client, errors
 from harness.cli import Cli
 from harness.daemon import Daemon, call, wait_for
+from harness.schema import go_back
 
 ZERO = "0" * 64
 
@@ -240,10 +241,8 @@ def make_former(state):
     with contextlib.closing(sqlite3.connect(state)) as db, db:
         (boot_id,) = db.execute("SELECT boot_id FROM event_chains WHERE project_id = '' AND boot_id IS NOT NULL").fetchone()
         rows = db.execute("SELECT place, at_us, type, project_id, sandbox_id, exec_id, key_id, request_id, data FROM events ORDER BY place").fetchall()
-        db.executescript(
-            "ALTER TABLE events DROP COLUMN seq; ALTER TABLE events DROP COLUMN client; ALTER TABLE events DROP COLUMN agent;"
-            "ALTER TABLE events RENAME COLUMN place TO seq; DROP TABLE event_chains; DELETE FROM event_chain; PRAGMA user_version = 16;"
-        )
+        go_back(db, 16)
+        db.execute("DELETE FROM event_chain")
         names = ("seq", "at_us", "type", "project_id", "sandbox_id", "exec_id", "key_id", "request_id")
         prev, size = ZERO, 0
         for *fields, data in rows:

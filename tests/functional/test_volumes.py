@@ -9,6 +9,7 @@ import uuid
 import pytest
 from cloche import Client, errors
 from harness.daemon import Daemon, wait_for
+from harness.schema import go_back
 
 pytestmark = pytest.mark.jail("a vm has no volumes")
 
@@ -168,12 +169,8 @@ def make_old(state):
     """Puts the volumes where a cloche of schema version 12 had them: into the table of faces, one JSON text each."""
     fields = "'project_id', project_id, 'key_id', key_id, 'name', name, 'bytes', bytes, 'has_one_writer', json(CASE WHEN has_one_writer THEN 'true' ELSE 'false' END)"
     with contextlib.closing(sqlite3.connect(state)) as db, db:
-        db.executescript(
-            f"INSERT INTO faces SELECT id, 'volume', created_us, json_object({fields}) FROM volumes;"
-            "DROP TABLE volumes; DROP TABLE secrets; ALTER TABLE keys DROP COLUMN expires_us; ALTER TABLE keys DROP COLUMN used_us;"
-            "ALTER TABLE events DROP COLUMN seq; ALTER TABLE events DROP COLUMN client; ALTER TABLE events DROP COLUMN agent;"
-            "ALTER TABLE events RENAME COLUMN place TO seq; DROP TABLE event_chains; DROP TABLE history_pieces; DROP TABLE history_runs; DROP TABLE history_room; PRAGMA user_version = 12;"
-        )
+        db.execute(f"INSERT INTO faces SELECT id, 'volume', created_us, json_object({fields}) FROM volumes")
+        go_back(db, 12)
 
 
 def test_one_of_an_older_cloche_is_there_after_an_upgrade_with_its_files():
