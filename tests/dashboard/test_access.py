@@ -11,7 +11,7 @@ from harness.npm import NPM, made_once, run
 from playwright.sync_api import expect
 
 HERE = Path(__file__).parent
-PAGES = ["/", "/sandboxes", "/templates", "/usage", "/keys", "/secrets", "/events", "/host", "/settings", "/nowhere"]
+PAGES = ["/", "/sandboxes", "/templates", "/usage", "/keys", "/secrets", "/events", "/audit", "/host", "/settings", "/nowhere"]
 
 pytestmark = pytest.mark.skipif(not shutil.which("npm"), reason="this host has no npm")
 

@@ -8,7 +8,7 @@ import uuid
 
 import pytest
 from dashboard.conftest import PATIENCE_MS
-from harness.daemon import end
+from harness.daemon import call, end, wait_for
 from playwright.sync_api import expect
 
 
@@ -187,6 +187,24 @@ def test_events_are_listed_filtered_and_shown_whole(tab, lively):
         page.locator("tr:has-text('sandbox.running')").first.wait_for(state="detached")
         page.locator("tbody button.link").first.click()
         assert '"hash"' in text_of(page, "dialog pre")
+
+
+def test_who_read_what_is_found_by_a_word(tab, daemon, lively, client):
+    box = lively[0]
+    path = f"/tmp/found-{box.id}"
+    for method, body in (("PUT", b"1"), ("GET", None)):
+        assert call(daemon, method, f"/v1/sandboxes/{box.id}/files?path={path}", body)[0] == 200
+    wait_for(lambda: path in call(daemon, "GET", "/v1/events?audit=1&type=api.read")[1].decode(), 10, "the audit log")
+    with tab("/audit") as page:
+        page.wait_for_selector("tr:has-text('sandbox.running')")
+        page.fill("input[aria-label=Words]", f"{path} 127.0.0.1")
+        page.keyboard.press("Enter")
+        page.locator("tr:has-text('sandbox.running')").first.wait_for(state="detached")
+        assert page.locator("tbody tr").count() == 2
+        page.select_option("select[aria-label=What]", "api.read")
+        page.locator("tr:has-text('api.write')").first.wait_for(state="detached")
+        page.locator("tbody button.link").first.click()
+        assert path in text_of(page, "dialog pre")
 
 
 def test_the_host_page_tells_what_the_doctor_found(tab):

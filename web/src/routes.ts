@@ -21,6 +21,7 @@ export const routes: readonly Route[] = [
   { path: "/keys", menu: "Keys", letter: "k", icon: "M14 10a4 4 0 1 1 2.8 3.8L12 18.5H9.5V21H6v-3.5l7.2-5.3A4 4 0 0 1 14 10z", load: () => import("./pages/keys.js") },
   { path: "/secrets", menu: "Secrets", letter: "c", icon: "M6 11h12v9H6zM9 11V8a3 3 0 0 1 6 0v3M12 15v2", load: () => import("./pages/secrets.js") },
   { path: "/events", menu: "Events", letter: "e", icon: "M8 6h12M8 12h12M8 18h12M4 6h.01M4 12h.01M4 18h.01", load: () => import("./pages/events.js") },
+  { path: "/audit", menu: "Audit", letter: "a", icon: "M10 4a6 6 0 1 0 0 12a6 6 0 0 0 0-12M14.5 14.5L20 20", load: () => import("./pages/audit.js") },
   { path: "/host", menu: "Host", letter: "h", icon: "M4 5h16v6H4zM4 13h16v6H4zM8 8h.01M8 16h.01", load: () => import("./pages/host.js") },
   { path: "/settings", menu: "Settings", letter: "i", icon: "M4 7h10M18 7h2M4 17h2M10 17h10M16 5v4M8 15v4", load: () => import("./pages/settings.js") },
 ];
