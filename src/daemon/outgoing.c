@@ -32,12 +32,14 @@ int outgoing_prepare(struct outgoing *o, const struct config *config, struct err
 }
 
 int outgoing_open(struct outgoing *o, struct loop *loop, struct store *store,
-                  struct event_log *events, int dialer_fd, struct err *err)
+                  struct event_log *events, const struct secrets *secrets, int dialer_fd,
+                  struct err *err)
 {
 	struct hooks_config config = {
 		.loop = loop,
 		.store = store,
 		.events = events,
+		.secrets = secrets,
 		.tls = o->tls,
 		.allowed = o->allowed.items,
 		.n_allowed = o->allowed.n,

@@ -23,5 +23,6 @@ struct outgoing {
 must_check int outgoing_prepare(struct outgoing *o, const struct config *config, struct err *err);
 /* Owns dialer_fd. */
 must_check int outgoing_open(struct outgoing *o, struct loop *loop, struct store *store,
-                             struct event_log *events, int dialer_fd, struct err *err);
+                             struct event_log *events, const struct secrets *secrets, int dialer_fd,
+                             struct err *err);
 void outgoing_close(struct outgoing *o);

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "hook/delivery.h"
+#include "hook/hook_secret.h"
 #include "hook/sign.h"
 #include "http/parse.h"
 #include "net/match/range.h"
@@ -36,7 +37,7 @@ struct hook {
 	char id[ID_SIZE], project_id[ID_SIZE];
 	char *url_text, *types_text; /* types_text may be "" */
 	struct url url;              /* its path is url_text's */
-	char *secret;
+	char *secret;                /* as in its row (hook_secret.h) */
 	uint64_t types;
 	uint64_t created_us;
 	uint64_t cursor;   /* sent up to here, as written down */
@@ -49,7 +50,7 @@ struct hook {
 	uint64_t dial_tag; /* 0: not dialling */
 	struct delivery *delivery;
 	struct loop_timer *timer; /* the next attempt, or the next look at the log */
-	char last_error[200];     /* "" = the last one went well */
+	char last_error[640];     /* "" = the last one went well */
 };
 
 struct hooks {
@@ -145,14 +146,30 @@ static int put_request_line(const struct hook *h, struct buf *out)
 	return r == 0 ? buf_append(out, "\r\n", 2) : r;
 }
 
+static struct hook_secret secret_of(const struct hook *h)
+{
+	return (struct hook_secret){h->hooks->config.secrets, h->project_id, h->id, h->secret};
+}
+
+static bool can_sign(const struct hook *h, struct err *err)
+{
+	const struct hook_secret secret = secret_of(h);
+	auto_call(sealed_text_wipe) char *value = NULL;
+
+	return hook_secret_open(&secret, &value, err) == 0;
+}
+
 static int put_request(const struct hook *h, struct buf *out)
 {
+	const struct hook_secret secret = secret_of(h);
+	auto_call(sealed_text_wipe) char *value = NULL;
 	uint64_t seconds = clock_wall_us() / 1000000;
 	char id[ID_SIZE + 24], signature[HOOK_SIGN_SIZE];
-	int r;
+	int r = hook_secret_open(&secret, &value, NULL);
 
 	(void)snprintf(id, sizeof(id), "%s.%" PRIu64, h->id, h->seq);
-	r = hook_sign(h->secret, id, seconds, h->entry.data, h->entry.len, signature);
+	if (r == 0)
+		r = hook_sign(value, id, seconds, h->entry.data, h->entry.len, signature);
 	if (r == 0)
 		r = put_request_line(h, out);
 	if (r == 0)
@@ -199,7 +216,15 @@ static void on_dialled(int fd, const char *why, void *arg)
 static void attempt(struct hook *h)
 {
 	char host[HOST_SIZE];
+	struct err err;
 
+	if (!can_sign(h, &err)) { /* it waits for its secret */
+		(void)snprintf(h->last_error, sizeof(h->last_error), "%s (%s)", err.message,
+		               err.hint);
+		log_error("hook.locked", "id=%s error='%s' hint='%s'", h->id, err.message,
+		          err.hint);
+		return;
+	}
 	if (h->failures == 0)
 		h->begun_us = loop_now_us(h->hooks->config.loop);
 	host_text(h, host);
@@ -306,6 +331,37 @@ static int load_hook(const struct hook_row *row, void *arg)
 	return 0;
 }
 
+/* Of its row, what may change. */
+static struct hook_row row_of(const struct hook *h)
+{
+	return (struct hook_row){.id = h->id,
+	                         .url = h->url_text,
+	                         .types = h->types_text,
+	                         .secret = h->secret,
+	                         .cursor = h->cursor};
+}
+
+/* Secrets of older rows are sealed, and those under an older key sealed anew. */
+static void seal_all(struct hooks *hooks)
+{
+	list_for_each (&hooks->all, struct hook, h, link) {
+		const struct hook_secret secret = secret_of(h);
+		char *sealed = hook_secret_seal(&secret);
+		struct hook_row row;
+		struct err err;
+
+		if (!sealed)
+			continue;
+		if (!sealed_text_is(h->secret))
+			store_wants_erasing(hooks->config.store);
+		sealed_text_wipe(&h->secret);
+		h->secret = sealed;
+		row = row_of(h);
+		if (store_hooks_change(hooks->rows, &row, &err) < 0)
+			log_error("hook.not_saved", "id=%s error='%s'", h->id, err.message);
+	}
+}
+
 int hooks_open(const struct hooks_config *config, struct hooks **ret, struct err *err)
 {
 	struct hooks *hooks = xnew0(struct hooks);
@@ -323,6 +379,7 @@ int hooks_open(const struct hooks_config *config, struct hooks **ret, struct err
 		hooks_close(hooks);
 		return r;
 	}
+	seal_all(hooks);
 	*ret = hooks;
 	return 0;
 }
@@ -373,27 +430,55 @@ static int check_room(const struct hooks *hooks, const char *project_id, struct 
 	return 0;
 }
 
-int hooks_add(struct hooks *hooks, const char *project_id, const char *url, const char *types,
-              char secret[64], const struct hook **ret, struct err *err)
+/* For the row, for free(): the reference, or a new one of its own, which is sealed. */
+static char *make_secret(const struct hooks *hooks, const char *project_id, const char *id,
+                         const char *wanted, char ret[HOOK_SECRET_SIZE])
 {
-	struct hook_row row = {.project_id = project_id, .url = url, .types = types ? types : ""};
+	const struct hook_secret secret = {hooks->config.secrets, project_id, id, ret};
+
+	if (wanted) {
+		(void)snprintf(ret, HOOK_SECRET_SIZE, "%s", wanted);
+		return xstrdup(wanted);
+	}
+	hook_secret_make(ret);
+	return hooks->config.secrets ? hook_secret_seal(&secret) : xstrdup(ret);
+}
+
+static int check_wish(const struct hooks *hooks, const char *project_id, const char *url,
+                      const struct hook_wish *wish, struct err *err)
+{
+	const struct hook_secret secret = {hooks->config.secrets, project_id, "", wish->secret};
+	uint64_t set;
+	int r = wish->url ? check_url(hooks, wish->url, err) : 0;
+
+	if (r == 0 && wish->types && wish->types[0])
+		r = event_types_parse(wish->types, "types", &set, err);
+	return r == 0 && wish->secret ? hook_secret_check(&secret, url, err) : r;
+}
+
+int hooks_add(struct hooks *hooks, const char *project_id, const struct hook_wish *wish,
+              char secret[HOOK_SECRET_SIZE], const struct hook **ret, struct err *err)
+{
+	struct hook_row row = {.project_id = project_id,
+	                       .url = wish->url,
+	                       .types = wish->types ? wish->types : ""};
+	auto_free char *kept = NULL;
 	struct event_chain_status chain;
 	char id[ID_SIZE];
-	uint64_t set;
 	struct hook *h;
-	int r = check_url(hooks, url, err);
+	int r = check_wish(hooks, project_id, wish->url, wish, err);
 
-	if (r == 0 && types)
-		r = event_types_parse(types, "types", &set, err);
 	if (r == 0)
 		r = check_room(hooks, project_id, err);
 	if (r < 0)
 		return r;
 	id_make(id, "wh");
-	hook_secret_make(secret);
+	kept = make_secret(hooks, project_id, id, wish->secret, secret);
+	if (!kept)
+		return err_set(err, ERR_INTERNAL, 0, "its secret cannot be sealed");
 	event_log_chain(hooks->config.events, project_id, /* is_audit= */ false, &chain);
 	row.id = id;
-	row.secret = secret;
+	row.secret = kept;
 	row.created_us = clock_wall_us();
 	row.cursor = chain.head_seq;
 	r = store_hooks_add(hooks->rows, &row, err);
@@ -434,35 +519,36 @@ static void begin_again(struct hook *h, uint64_t cursor)
 	loop_timer_set_in(h->timer, 0);
 }
 
-int hooks_change(struct hooks *hooks, const char *project_id, const char *id, const char *url,
-                 const char *types, const struct hook **ret, struct err *err)
+int hooks_change(struct hooks *hooks, const char *project_id, const char *id,
+                 const struct hook_wish *wish, const struct hook **ret, struct err *err)
 {
 	struct hook *h = unconst(hooks_find(hooks, project_id, id));
+	struct hook_wish next;
 	struct hook_row row;
-	uint64_t set;
-	int r = 0;
+	int r;
 
 	if (!h)
 		return err_set(err, ERR_NOT_FOUND, 0, "no webhook '%.64s'", id);
-	if (url)
-		r = check_url(hooks, url, err);
-	if (r == 0 && types && types[0])
-		r = event_types_parse(types, "types", &set, err);
+	next = *wish;
+	if (!next.secret && next.url && hook_secret_names(h->secret, NULL))
+		next.secret = h->secret; /* it may not be for the new URL */
+	r = check_wish(hooks, project_id, next.url ? next.url : h->url_text, &next, err);
 	if (r < 0)
 		return r;
-	row = (struct hook_row){
-		.id = h->id,
-		.url = url ? url : h->url_text,
-		.types = types ? types : h->types_text,
-		.cursor = h->seq ? h->seq - 1 : h->after,
-	};
+	row = row_of(h);
+	row.url = wish->url ? wish->url : row.url;
+	row.types = wish->types ? wish->types : row.types;
+	row.secret = wish->secret ? wish->secret : row.secret;
+	row.cursor = h->seq ? h->seq - 1 : h->after;
 	r = store_hooks_change(hooks->rows, &row, err);
 	if (r < 0)
 		return r;
-	if (url)
-		replace_text(&h->url_text, url);
-	if (types)
-		replace_text(&h->types_text, types);
+	if (wish->url)
+		replace_text(&h->url_text, wish->url);
+	if (wish->types)
+		replace_text(&h->types_text, wish->types);
+	if (wish->secret)
+		replace_text(&h->secret, wish->secret);
 	begin_again(h, row.cursor);
 	*ret = h;
 	return read_texts(h) < 0 ? err_field(err, "url", "cannot be used") : 0;
@@ -479,6 +565,31 @@ int hooks_remove(struct hooks *hooks, const char *project_id, const char *id, st
 	if (r == 0)
 		hook_free(unconst(h));
 	return r;
+}
+
+void hooks_on_secret(struct hooks *hooks, const char *project_id, const char *name)
+{
+	list_for_each (&hooks->all, struct hook, h, link)
+		if (strcmp(h->project_id, project_id) == 0 && hook_secret_names(h->secret, name))
+			loop_timer_set_in(h->timer, 0);
+}
+
+size_t hooks_count_locked(const struct hooks *hooks)
+{
+	size_t n = 0;
+
+	list_for_each (&hooks->all, const struct hook, h, link)
+		n += !hook_secret_names(h->secret, NULL) && !can_sign(h, NULL);
+	return n;
+}
+
+size_t hooks_count_users(const struct hooks *hooks, const char *project_id, const char *name)
+{
+	size_t n = 0;
+
+	list_for_each (&hooks->all, const struct hook, h, link)
+		n += strcmp(h->project_id, project_id) == 0 && hook_secret_names(h->secret, name);
+	return n;
 }
 
 void hooks_forget(struct hooks *hooks, const char *project_id)
@@ -512,6 +623,8 @@ void hook_to_json(const struct hook *h, struct json_writer *w, const char *name)
 	json_put_str(w, "id", h->id);
 	json_put_str(w, "url", h->url_text);
 	json_put_str(w, "types", h->types_text[0] ? h->types_text : NULL);
+	json_put_str(w, "secret", hook_secret_names(h->secret, NULL) ? h->secret : NULL);
+	json_put_bool(w, "locked", !can_sign(h, NULL));
 	json_put_u64(w, "created_us", h->created_us);
 	json_put_u64(w, "last_seq", h->cursor);
 	json_put_u64(w, "delivered", h->delivered);

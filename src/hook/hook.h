@@ -11,10 +11,15 @@
  *
  * A failed delivery is tried again after one second, then twice as long each time, up to ten
  * minutes. An entry that was not accepted for a day is skipped and counted.
+ *
+ * What is sent is signed: with a secret of the hook's own, which its row has sealed, or with one
+ * that the project keeps by name. While it cannot be opened, the hook waits, and skips nothing.
  */
 #include "event/event.h"
 #include "hook/dialer.h"
+#include "hook/sign.h"
 #include "net/match/address.h"
+#include "secret/secret.h"
 
 struct hooks;
 struct hook;
@@ -33,6 +38,7 @@ struct hooks_config {
 	struct loop *loop;
 	struct store *store; /* to be closed after the hooks */
 	struct event_log *events;
+	const struct secrets *secrets; /* to be closed after the hooks; NULL: nothing is sealed */
 	struct dialer *dialer;
 	struct tls_context *tls; /* NULL: no https */
 	const struct cidr *allowed;
@@ -42,18 +48,26 @@ struct hooks_config {
 must_check int hooks_open(const struct hooks_config *config, struct hooks **ret, struct err *err);
 void hooks_close(struct hooks *hooks); /* NULL is fine */
 
-/* Begins behind the newest entry. *secret is shown this once. types: as event_types_parse(), or
- * NULL for all. */
-must_check int hooks_add(struct hooks *hooks, const char *project_id, const char *url,
-                         const char *types, char secret[64], const struct hook **ret,
-                         struct err *err);
-/* NULL keeps the old value; types "" means all. The new url holds for all entries that are not sent
- * yet. The new types hold for entries from now on, and for the one that is being sent. */
+struct hook_wish {
+	const char *url;
+	const char *types;  /* as event_types_parse() */
+	const char *secret; /* "secret://NAME" */
+};
+/* Begins behind the newest entry. Types NULL: all. Secret NULL: one of its own is made, and shown
+ * this once; else it is the reference. */
+must_check int hooks_add(struct hooks *hooks, const char *project_id, const struct hook_wish *wish,
+                         char secret[HOOK_SECRET_SIZE], const struct hook **ret, struct err *err);
+/* NULL keeps the old value; types "" means all. The new url and secret hold for all entries that
+ * are not sent yet. The new types hold for entries from now on, and for the one that is being
+ * sent. */
 must_check int hooks_change(struct hooks *hooks, const char *project_id, const char *id,
-                            const char *url, const char *types, const struct hook **ret,
-                            struct err *err);
+                            const struct hook_wish *wish, const struct hook **ret, struct err *err);
 must_check int hooks_remove(struct hooks *hooks, const char *project_id, const char *id,
                             struct err *err); /* NOT_FOUND for another project's */
+/* A secret by name has another value, or is gone: those that sign with it try again. */
+void hooks_on_secret(struct hooks *hooks, const char *project_id, const char *name);
+size_t hooks_count_locked(const struct hooks *hooks); /* of all projects: whose own secret is */
+size_t hooks_count_users(const struct hooks *hooks, const char *project_id, const char *name);
 /* All of a project's, whose rows are gone already. */
 void hooks_forget(struct hooks *hooks, const char *project_id);
 const struct hook *hooks_find(struct hooks *hooks, const char *project_id,

@@ -15,6 +15,7 @@
 
 #define PREFIX           "whsec_"
 #define SECRET_BYTES_MIN 24 /* as the standard has it */
+#define SECRET_BYTES_MAX 64
 
 static_assert(sizeof(PREFIX) + base64_size(HOOK_SECRET_BYTES) <= HOOK_SECRET_SIZE, "no room");
 static_assert(3 + base64_size(32) <= HOOK_SIGN_SIZE, "no room");
@@ -40,7 +41,16 @@ static int read_secret(const char *text, unsigned char ret[HOOK_SECRET_SIZE])
 	if (strncmp(text, PREFIX, strlen(PREFIX)) != 0 || len >= HOOK_SECRET_SIZE)
 		return -EINVAL;
 	n = base64_decode(text + strlen(PREFIX), len - strlen(PREFIX), ret);
-	return n < SECRET_BYTES_MIN ? -EINVAL : (int)n;
+	return n < SECRET_BYTES_MIN || n > SECRET_BYTES_MAX ? -EINVAL : (int)n;
+}
+
+bool hook_secret_is_valid(const char *secret)
+{
+	unsigned char bytes[HOOK_SECRET_SIZE];
+	int r = read_secret(secret, bytes);
+
+	OPENSSL_cleanse(bytes, sizeof(bytes));
+	return r > 0;
 }
 
 int hook_sign(const char *secret, const char *id, uint64_t seconds, const char *body, size_t len,

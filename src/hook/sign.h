@@ -7,11 +7,14 @@
  */
 #include "base/auto.h"
 
-#define HOOK_SECRET_BYTES 32
-#define HOOK_SECRET_SIZE  64 /* of the text, with its NUL */
+#include <stdbool.h>
+
+#define HOOK_SECRET_BYTES 32  /* of those that we make */
+#define HOOK_SECRET_SIZE  128 /* of the text, with its NUL; others' have up to 64 bytes */
 #define HOOK_SIGN_SIZE    64
 
 void hook_secret_make(char ret[HOOK_SECRET_SIZE]);
+bool hook_secret_is_valid(const char *secret);
 /* -EINVAL: not a secret of ours. */
 must_check int hook_sign(const char *secret, const char *id, uint64_t seconds, const char *body,
                          size_t len, char ret[HOOK_SIGN_SIZE]);

@@ -12,7 +12,8 @@
 
 #define NONCE_SIZE 12
 #define TAG_SIZE   16
-#define BOX_MAX    (NONCE_SIZE + ENVELOPE_VALUE_MAX + TAG_SIZE)
+#define BOX_MAX    (NONCE_SIZE + ENVELOPE_BYTES_MAX + TAG_SIZE)
+#define WRAPPED    (NONCE_SIZE + MASTER_KEY_SIZE + TAG_SIZE)
 
 DEFINE_FREEP(EVP_CIPHER_CTX, EVP_CIPHER_CTX_free)
 
@@ -60,16 +61,21 @@ static char *to_text(const uint8_t *box, size_t len)
 	return text;
 }
 
-/* Length of the box, or -EBADMSG. ret has room for BOX_MAX bytes and a few more. */
-static ssize_t from_text(const char *text, uint8_t *ret)
+/* Length of the box, for free(), or -EBADMSG. */
+static ssize_t from_text(const char *text, uint8_t **ret)
 {
 	const size_t len = strlen(text);
+	auto_free uint8_t *box = NULL;
 	ssize_t n;
 
 	if (len > base64_size(BOX_MAX) - 1)
 		return -EBADMSG;
-	n = base64_decode(text, len, ret);
-	return n < NONCE_SIZE + TAG_SIZE || n > BOX_MAX ? -EBADMSG : n;
+	box = xcalloc(1, len + 1);
+	n = base64_decode(text, len, box);
+	if (n < NONCE_SIZE + TAG_SIZE)
+		return -EBADMSG;
+	*ret = take_ptr(box);
+	return n;
 }
 
 void envelope_done(struct envelope *e)
@@ -81,7 +87,7 @@ void envelope_done(struct envelope *e)
 static int wrap(const struct master_keys *keys, const char *label,
                 const uint8_t key[MASTER_KEY_SIZE], struct envelope *e)
 {
-	uint8_t box[NONCE_SIZE + MASTER_KEY_SIZE + TAG_SIZE];
+	uint8_t box[WRAPPED];
 	int r = box_seal(keys->of[0], label, key, MASTER_KEY_SIZE, box);
 
 	if (r < 0)
@@ -96,13 +102,13 @@ static int unwrap(const struct master_keys *keys, const char *label, const struc
                   uint8_t ret[MASTER_KEY_SIZE])
 {
 	const uint8_t *master = master_keys_find(keys, e->key_id);
-	uint8_t box[BOX_MAX + 3];
+	auto_free uint8_t *box = NULL;
 	ssize_t n;
 
 	if (!master)
 		return -ENOKEY;
-	n = from_text(e->wrapped, box);
-	if (n != NONCE_SIZE + MASTER_KEY_SIZE + TAG_SIZE)
+	n = from_text(e->wrapped, &box);
+	if (n != WRAPPED)
 		return -EBADMSG;
 	return box_open(master, label, box, (size_t)n, ret);
 }
@@ -110,11 +116,13 @@ static int unwrap(const struct master_keys *keys, const char *label, const struc
 int envelope_seal(const struct master_keys *keys, const char *label, const void *value, size_t len,
                   struct envelope *ret)
 {
+	auto_free uint8_t *box = NULL;
 	struct envelope e = {0};
-	uint8_t key[MASTER_KEY_SIZE], box[BOX_MAX];
+	uint8_t key[MASTER_KEY_SIZE];
 	int r;
 
-	assert(len <= ENVELOPE_VALUE_MAX && keys->n > 0);
+	assert(len <= ENVELOPE_BYTES_MAX && keys->n > 0);
+	box = xcalloc(1, NONCE_SIZE + len + TAG_SIZE);
 	random_bytes(key, sizeof(key));
 	r = box_seal(key, label, value, len, box);
 	if (r == 0)
@@ -128,20 +136,26 @@ int envelope_seal(const struct master_keys *keys, const char *label, const void 
 }
 
 ssize_t envelope_open(const struct master_keys *keys, const char *label, const struct envelope *e,
-                      char *ret)
+                      char **ret)
 {
-	uint8_t key[MASTER_KEY_SIZE], box[BOX_MAX + 3];
-	ssize_t n = from_text(e->sealed, box);
+	auto_free uint8_t *box = NULL;
+	auto_free char *value = NULL;
+	uint8_t key[MASTER_KEY_SIZE];
+	ssize_t n = from_text(e->sealed, &box);
 	int r = n < 0 ? (int)n : unwrap(keys, label, e, key);
 
-	if (r == 0)
-		r = box_open(key, label, box, (size_t)n, ret);
+	if (r == 0) {
+		value = xcalloc(1, (size_t)n + 1);
+		r = box_open(key, label, box, (size_t)n, value);
+	}
 	OPENSSL_cleanse(key, sizeof(key));
-	if (r < 0)
+	if (r < 0) {
+		if (value)
+			OPENSSL_cleanse(value, (size_t)n);
 		return r;
-	n -= NONCE_SIZE + TAG_SIZE;
-	ret[n] = '\0';
-	return n;
+	}
+	*ret = take_ptr(value);
+	return n - NONCE_SIZE - TAG_SIZE;
 }
 
 int envelope_rewrap(const struct master_keys *keys, const char *label, struct envelope *e)

@@ -12,7 +12,8 @@
 #include "base/err.h"
 #include "secret/master_keys.h"
 
-#define ENVELOPE_VALUE_MAX 8192
+#define ENVELOPE_VALUE_MAX 8192          /* of a secret */
+#define ENVELOPE_BYTES_MAX (1024 * 1024) /* of anything */
 
 struct envelope {
 	char key_id[MASTER_KEY_ID_SIZE]; /* of the master key */
@@ -21,14 +22,13 @@ struct envelope {
 
 void envelope_done(struct envelope *e); /* twice is fine */
 
-/* Under the first key. len is at most ENVELOPE_VALUE_MAX. */
+/* Under the first key. len is at most ENVELOPE_BYTES_MAX. */
 must_check int envelope_seal(const struct master_keys *keys, const char *label, const void *value,
                              size_t len, struct envelope *ret);
-/* ret has room for ENVELOPE_VALUE_MAX + 1 bytes, and gets a NUL behind the value; the caller
- * overwrites it. Returns the length, -ENOKEY if its master key is not there, -EBADMSG if it was
- * altered. */
+/* *ret gets a NUL behind the value; the caller overwrites and frees it. Returns the length, -ENOKEY
+ * if its master key is not there, -EBADMSG if it was altered. */
 must_check ssize_t envelope_open(const struct master_keys *keys, const char *label,
-                                 const struct envelope *e, char *ret);
+                                 const struct envelope *e, char **ret);
 /* Seals its key under the first master key. 1: it was so already. Errors as above. */
 must_check int envelope_rewrap(const struct master_keys *keys, const char *label,
                                struct envelope *e);

@@ -385,24 +385,43 @@ void secrets_each(const struct secrets *secrets, const char *project_id,
 			fn(s, arg);
 }
 
+const struct master_keys *secrets_keys(const struct secrets *secrets)
+{
+	return secrets->config.keys;
+}
+
 bool secret_is_locked(const struct secrets *secrets, const struct secret *s)
 {
 	return master_keys_find(secrets->config.keys, s->envelope.key_id) == NULL;
+}
+
+size_t secrets_count_locked(const struct secrets *secrets)
+{
+	size_t n = 0;
+
+	list_for_each (&secrets->all, const struct secret, s, link)
+		n += secret_is_locked(secrets, s);
+	return n;
 }
 
 ssize_t secrets_reveal(const struct secrets *secrets, const char *project_id, const char *name,
                        char *ret, struct err *err)
 {
 	const struct secret *s = find(secrets, project_id, name);
+	auto_call(sealed_text_wipe) char *value = NULL;
 	char label[LABEL_SIZE];
 	ssize_t n;
 
 	if (!s)
 		return refuse_unknown(name, err);
 	label_of(s, label);
-	n = envelope_open(secrets->config.keys, label, &s->envelope, ret);
-	if (n >= 0)
+	n = envelope_open(secrets->config.keys, label, &s->envelope, &value);
+	if (n > ENVELOPE_VALUE_MAX)
+		n = -EBADMSG;
+	if (n >= 0) {
+		memcpy(ret, value, (size_t)n + 1);
 		return n;
+	}
 	log_error("secret.unreadable", "id=%s errno=%d", s->id, (int)-n);
 	(void)err_set(err, ERR_UNAVAILABLE, 0,
 	              n == -ENOKEY ? "secret '%s' is locked: the key that sealed it is not in the "

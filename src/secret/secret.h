@@ -14,7 +14,7 @@
  */
 #include "event/event.h"
 #include "net/match/hostname.h"
-#include "secret/envelope.h"
+#include "secret/sealed_text.h"
 #include "store/store.h"
 
 #define SECRETS_MAX            4096 /* of all projects; a project has its share of it in any case */
@@ -55,6 +55,9 @@ bool secret_is_bound(const struct secret *s);                                /* 
 /* Whether it may be sent to all that the pattern names. */
 bool secret_may_go(const struct secret *s, const struct hostname_pattern *where);
 bool secret_is_locked(const struct secrets *secrets, const struct secret *s);
+size_t secrets_count_locked(const struct secrets *secrets); /* of all projects */
+/* For what else is sealed (sealed_text.h). */
+const struct master_keys *secrets_keys(const struct secrets *secrets);
 /* Opens the value into ret, which has room for ENVELOPE_VALUE_MAX + 1 bytes and which the caller
  * overwrites. Returns its length. */
 must_check ssize_t secrets_reveal(const struct secrets *secrets, const char *project_id,

@@ -118,6 +118,7 @@ struct store {
 	uint64_t durable; /* changes that outlive a power cut, so far */
 	bool is_new;
 	bool has_rolled_back; /* since the last look */
+	bool wants_erasing;
 	sqlite3_stmt *prepared[STATEMENT_COUNT];
 };
 
@@ -242,6 +243,26 @@ int store_open(const char *path, struct store **ret, struct err *err)
 	st->is_new = is_new;
 	*ret = take_ptr(st);
 	return 0;
+}
+
+void store_wants_erasing(struct store *st)
+{
+	st->wants_erasing = true;
+}
+
+void store_erase(struct store *st)
+{
+	if (!st->wants_erasing)
+		return;
+	st->wants_erasing = false;
+	if (sqlite3_exec(st->db, "VACUUM; PRAGMA wal_checkpoint(TRUNCATE)", NULL, NULL, NULL) ==
+	    SQLITE_OK)
+		log_info("store.erased", "message='the old text of what is sealed now is gone'");
+	else
+		log_error("store.not_erased",
+		          "error='%s' message='the old text of what is sealed now may still be in "
+		          "free parts of the database'",
+		          sqlite3_errmsg(st->db));
 }
 
 bool store_is_failing(const struct store *st, char *ret_message, size_t size)

@@ -69,6 +69,11 @@ struct context_row {
 	uint64_t created_us;
 };
 
+/* For who replaced text that should not have been there as it was. It may still be in free parts of
+ * the file: store_erase() writes all of it anew then, which takes a while, and only once. */
+void store_wants_erasing(struct store *st);
+void store_erase(struct store *st);
+
 must_check int store_put_project(struct store *st, const struct project_row *row,
                                  struct err *err); /* insert or replace, all of these */
 must_check int store_put_key(struct store *st, const struct key_row *row, struct err *err);

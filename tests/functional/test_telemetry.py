@@ -129,6 +129,7 @@ CASES = {
     "ClocheCreatesSlow": {"fires": buckets("0x90", "0+90x90", "0+100x90", "0+100x90"), "quiet": buckets("0+90x90", "0+96x90", "0+100x90", "0+100x90"),
                           "labels": [{"instance": "a"}]},
     "ClochePoolFailing": problem("pool_failing", "zygotes_dying"),
+    "ClocheKeyLost": problem("key_lost"),
     "ClocheNoCapacity": {"fires": {"cloche_sandboxes_alive": "10x90", "cloche_sandboxes_max": "10x90"},
                          "quiet": {"cloche_sandboxes_alive": "9x90", "cloche_sandboxes_max": "10x90"}},
     "ClocheCapacityLow": {"fires": {"cloche_sandboxes_alive": "9x90", "cloche_sandboxes_max": "10x90"},

@@ -76,6 +76,13 @@ def state(daemon, hook_id):
     return call(daemon, "GET", f"/v1/webhooks/{hook_id}")[1]
 
 
+def signature_is_good(headers, body, secret):
+    signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    good = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+    return headers["webhook-signature"] == "v1," + good
+
+
 @pytest.fixture(scope="module")
 def own():
     daemon = Daemon("--default-memory", "128MiB", "--webhooks-allow", "127.0.0.0/8").start()
@@ -95,10 +102,7 @@ def test_events_arrive_in_order_and_signed(own):
         numbers = [e["seq"] for e in receiver.entries()]
         assert numbers == sorted(numbers)
         for headers, body in receiver.got:
-            signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
-            key = base64.b64decode(secret.removeprefix("whsec_"))
-            good = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
-            assert headers["webhook-signature"] == "v1," + good
+            assert signature_is_good(headers, body, secret)
             assert headers["webhook-id"] == f"{hook_id}.{json.loads(body)['seq']}"
         wait_for(lambda: state(own, hook_id)["last_seq"] == numbers[-1], 10, "the place")
         shown = json.dumps(call(own, "GET", "/v1/webhooks")[1])

@@ -108,10 +108,10 @@ static void turn(void)
 static const struct hook *add_hook(void)
 {
 	const struct hook *h = NULL;
-	char secret[64];
+	const struct hook_wish wish = {.url = "http://example.com/x?y=1"};
+	char secret[HOOK_SECRET_SIZE];
 
-	CHECK_INT(hooks_add(rig.hooks, PROJECT, "http://example.com/x?y=1", NULL, secret, &h, NULL),
-	          0);
+	CHECK_INT(hooks_add(rig.hooks, PROJECT, &wish, secret, &h, NULL), 0);
 	return h;
 }
 

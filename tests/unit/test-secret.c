@@ -103,6 +103,42 @@ TEST(a_value_comes_back_as_it_was_set_and_over_a_restart)
 	tear_down();
 }
 
+static bool opens(const char *sealed, const char *label, const char *value, bool is_stale)
+{
+	auto_call(sealed_text_wipe) char *text = NULL;
+	bool stale = !is_stale;
+
+	return sealed_text_open(&rig.keys, label, sealed, &text, &stale) == 0 &&
+	       strcmp(text, value) == 0 && stale == is_stale;
+}
+
+TEST(a_sealed_text_opens_for_its_label_alone_and_is_stale_under_an_older_key)
+{
+	auto_free char *sealed = NULL, *cut = NULL;
+	static char longest[64 * 1024];
+	bool is_stale;
+	char *text = NULL;
+
+	set_up();
+	memset(longest, 'x', sizeof(longest) - 1);
+	sealed = sealed_text_make(&rig.keys, "webhook 1", longest, strlen(longest));
+	CHECK(sealed && sealed_text_is(sealed) && !strstr(sealed, "xxxxxxxx"));
+	CHECK(!sealed_text_is("whsec_sealed:") && !sealed_text_is(""));
+	CHECK(opens(sealed, "webhook 1", longest, false));
+	CHECK_INT(sealed_text_open(&rig.keys, "webhook 2", sealed, &text, &is_stale), -EBADMSG);
+	cut = xstrndup(sealed, strlen(sealed) / 2);
+	CHECK_INT(sealed_text_open(&rig.keys, "webhook 1", cut, &text, &is_stale), -EBADMSG);
+	CHECK_INT(sealed_text_open(&rig.keys, "webhook 1", "sealed:", &text, &is_stale), -EBADMSG);
+	close_all();
+	open_with(NEW OLD);
+	CHECK(opens(sealed, "webhook 1", longest, true));
+	close_all();
+	open_with(NEW);
+	CHECK_INT(sealed_text_open(&rig.keys, "webhook 1", sealed, &text, &is_stale), -ENOKEY);
+	CHECK(text == NULL);
+	tear_down();
+}
+
 TEST(a_new_master_key_takes_over_at_the_next_start_and_the_old_one_can_go)
 {
 	set_up();

@@ -290,15 +290,18 @@ export class Daemon implements Caller {
   async webhooks(): Promise<Json[]> {
     return (await this.call(request("GET", ["webhooks"])))["webhooks"];
   }
-  /** {webhook, secret}: events of the project go to url from now on; the secret is shown this once. */
-  async createWebhook(url: string, options: { types?: string } = {}): Promise<Json> {
-    checkNames("createWebhook", { types: 1 }, options);
-    return this.call(request("POST", ["webhooks"], { body: { url, types: options.types } }));
+  /**
+   * {webhook, secret}: events of the project go to url from now on; the secret is shown this once. With `secret`, a reference such as
+   * "secret://HOOK", they are signed with a secret that the project keeps by name.
+   */
+  async createWebhook(url: string, options: { types?: string; secret?: string } = {}): Promise<Json> {
+    checkNames("createWebhook", { types: 1, secret: 1 }, options);
+    return this.call(request("POST", ["webhooks"], { body: { url, types: options.types, secret: options.secret } }));
   }
   /** What is left out stays; types "" is all of them. */
-  async updateWebhook(id: string, options: { url?: string; types?: string }): Promise<Json> {
-    checkNames("updateWebhook", { url: 1, types: 1 }, options);
-    return this.call(request("PATCH", ["webhooks", id], { body: { url: options.url, types: options.types } }));
+  async updateWebhook(id: string, options: { url?: string; types?: string; secret?: string }): Promise<Json> {
+    checkNames("updateWebhook", { url: 1, types: 1, secret: 1 }, options);
+    return this.call(request("PATCH", ["webhooks", id], { body: { url: options.url, types: options.types, secret: options.secret } }));
   }
   /** Events go there no more. */
   async deleteWebhook(id: string): Promise<void> {

@@ -75,8 +75,15 @@ int put_secret(struct http_req *req, struct err *err)
 static int check_unused(struct http_req *req, const char *name, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
-	size_t n = network_count_users(api->fleet, caller_project(req), name);
+	size_t n = hooks_count_users(api->hooks, caller_project(req), name);
 
+	if (n > 0) {
+		(void)err_set(err, ERR_CONFLICT, 0, "%zu webhook%s with secret '%.64s'", n,
+		              n == 1 ? " signs" : "s sign", name);
+		return err_hint(err, "remove them or give them another secret first; or remove it "
+		                     "with force: they wait then");
+	}
+	n = network_count_users(api->fleet, caller_project(req), name);
 	if (n == 0)
 		return 0;
 	(void)err_set(err, ERR_CONFLICT, 0, "the policies of %zu sandbox%s refer to secret '%.64s'",

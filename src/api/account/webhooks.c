@@ -28,19 +28,20 @@ int list_webhooks(struct http_req *req, struct err *err)
 int create_webhook(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
-	const char *url = NULL, *types = NULL;
+	struct hook_wish wish = {0};
 	const struct json_field fields[] = {
-		{"url", JSON_FIELD_STRING, &url, /* required= */ true, .min = 1},
-		{"types", JSON_FIELD_STRING, &types, .min = 1, .max = 1024},
+		{"url", JSON_FIELD_STRING, &wish.url, /* required= */ true, .min = 1},
+		{"types", JSON_FIELD_STRING, &wish.types, .min = 1, .max = 1024},
+		{"secret", JSON_FIELD_STRING, &wish.secret, .min = 1, .max = 80},
 	};
 	const struct hook *h;
-	char secret[64];
+	char secret[HOOK_SECRET_SIZE];
 	struct reply reply;
 	struct json_writer *w;
 	int r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
 
 	if (r == 0)
-		r = hooks_add(api->hooks, caller_project(req), url, types, secret, &h, err);
+		r = hooks_add(api->hooks, caller_project(req), &wish, secret, &h, err);
 	if (r < 0)
 		return r;
 	w = reply_begin(&reply);
@@ -67,10 +68,11 @@ int get_webhook(struct http_req *req, struct err *err)
 int update_webhook(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
-	const char *url = NULL, *types = NULL;
+	struct hook_wish wish = {0};
 	const struct json_field fields[] = {
-		{"url", JSON_FIELD_STRING, &url, .min = 1},
-		{"types", JSON_FIELD_STRING, &types, .max = 1024},
+		{"url", JSON_FIELD_STRING, &wish.url, .min = 1},
+		{"types", JSON_FIELD_STRING, &wish.types, .max = 1024},
+		{"secret", JSON_FIELD_STRING, &wish.secret, .min = 1, .max = 80},
 	};
 	const struct hook *h;
 	struct reply reply;
@@ -78,7 +80,7 @@ int update_webhook(struct http_req *req, struct err *err)
 
 	if (r == 0)
 		r = hooks_change(api->hooks, caller_project(req), http_param(req, "webhook_id"),
-		                 url, types, &h, err);
+		                 &wish, &h, err);
 	if (r < 0)
 		return r;
 	hook_to_json(h, reply_begin_bare(&reply), NULL);

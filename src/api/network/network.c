@@ -18,6 +18,7 @@ static void put_network(const struct sandbox *s, struct json_writer *w)
 	json_put_str(w, "kind", network_name(s));
 	policy_write(network_policy(s), w, "policy", SECRETS_HIDDEN);
 	json_put_bool(w, "in_force", network_is_settled(s));
+	json_put_bool(w, "locked", network_is_locked(s));
 }
 
 int get_network(struct http_req *req, struct err *err)
@@ -116,6 +117,13 @@ int allow_network(struct http_req *req, struct err *err)
 
 	if (r == 0)
 		r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
+	if (r == 0 && network_is_locked(s)) {
+		r = err_set(err, ERR_CONFLICT, 0,
+		            "its policy is locked: the key that sealed it is not in the daemon's "
+		            "key file");
+		(void)err_hint(err, "put the key file back and restart the daemon, or set the "
+		                    "whole policy again");
+	}
 	if (r == 0)
 		r = add_to_policy(fleet_config(api->fleet), network_policy(s), host, (uint16_t)port,
 		                  &more, err);

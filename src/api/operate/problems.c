@@ -4,6 +4,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "sandbox/network/network.h"
+#include "secret/secret.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -125,6 +127,20 @@ static bool are_zygotes_dying(struct problems *p, char *message)
 	return deaths >= ZYGOTE_DEATHS;
 }
 
+/* What was sealed under a key that is not in the key file. */
+static bool is_key_lost(struct problems *p, char *message)
+{
+	size_t secrets = secrets_count_locked(p->config.secrets);
+	size_t hooks = hooks_count_locked(p->config.hooks);
+	size_t policies = network_count_locked(p->config.fleet);
+
+	(void)snprintf(message, MESSAGE_SIZE,
+	               "a key is not in the key file: secrets that are locked: %zu, webhooks that "
+	               "wait: %zu, sandboxes whose policy is locked: %zu",
+	               secrets, hooks, policies);
+	return secrets + hooks + policies > 0;
+}
+
 /* clang-format off */
 static const struct {
 	const char *code;
@@ -141,6 +157,7 @@ static const struct {
 	{"creates_failing",  are_creates_failing, false, "see `cloche events --all --type sandbox.ended` for their causes, and `cloche doctor` for what the host lacks"},
 	{"pool_failing",     is_pool_failing,     false, "see `pool.failed` in the daemon's log for why; sandboxes are made when they are asked for, and take longer"},
 	{"zygotes_dying",    are_zygotes_dying,   false, "see `zygote.ended` and `zygote.failed` in the daemon's log; a module of `warm_modules` may crash at its import"},
+	{"key_lost",         is_key_lost,         false, "put the file of the setting `secrets.key_file` back and restart the daemon; or set the secrets, webhooks' secrets and policies again: `cloche secret ls`, `cloche webhook ls` and `network.locked` in the daemon's log name them"},
 };
 /* clang-format on */
 

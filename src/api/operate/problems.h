@@ -10,7 +10,7 @@
  */
 #include "event/event.h"
 #include "event/metrics.h"
-#include "hook/dialer.h"
+#include "hook/hook.h"
 #include "sandbox/fleet/fleet.h"
 
 struct problems;
@@ -21,6 +21,8 @@ struct problems_config {
 	struct store *store;
 	struct event_log *events;
 	struct dialer *dialer;
+	struct secrets *secrets;
+	struct hooks *hooks;
 };
 
 struct problems *problems_new(const struct problems_config *config);

@@ -5,8 +5,15 @@
 #include <string.h>
 
 struct webhook_opts {
-	const char *types, *url;
+	const char *types, *secret, *url;
 };
+
+static void put_secret(json_t *body, const struct webhook_opts *opts)
+{
+	if (opts->secret)
+		(void)json_object_set_new(body, "secret",
+		                          json_sprintf("secret://%s", opts->secret));
+}
 
 static int add(struct command *c, struct err *err)
 {
@@ -16,6 +23,7 @@ static int add(struct command *c, struct err *err)
 	(void)json_object_set_new(body, "url", json_string(c->words[0]));
 	if (opts->types)
 		(void)json_object_set_new(body, "types", json_string(opts->types));
+	put_secret(body, opts);
 	return resource_create_secret(c, body, "webhook", err);
 }
 
@@ -50,6 +58,7 @@ static int set(struct command *c, struct err *err)
 	if (opts->types)
 		(void)json_object_set_new(
 			body, "types", json_string(strcmp(opts->types, "all") ? opts->types : ""));
+	put_secret(body, opts);
 	r = remote_call(c->remote, "PATCH", path, body, &reply, err);
 	if (r == 0)
 		command_print_reply(c, reply, NULL);
@@ -59,18 +68,22 @@ static int set(struct command *c, struct err *err)
 static const struct subcommand subcommands[] = {
 	{"add", add, "[OPTIONS] URL",
          "Sends the project's events to a URL from now on, and prints the secret that signs them, "
-         "only this once.",
+         "only this once.\n"
+         "With --secret they are signed with a secret that the project keeps ('cloche secret').",
          "  cloche webhook add https://example.com/events\n"
-         "  cloche webhook add --types sandbox.ended,exec.exited https://example.com/ends",
-         .n_words = 1, .n_opts = 1, .resource = &webhooks},
+         "  cloche webhook add --types sandbox.ended,exec.exited https://example.com/ends\n"
+         "  echo whsec_$(openssl rand -base64 32) | cloche secret set HOOK\n"
+         "  cloche webhook add --secret HOOK https://example.com/events",
+         .n_words = 1, .n_opts = 2, .resource = &webhooks},
 	{"ls", resource_ls, "[OPTIONS]",
          "Lists the project's webhooks, with what each has delivered.", "  cloche webhook ls",
          .resource = &webhooks},
 	{"set", set, "[OPTIONS] WEBHOOK_ID",
-         "Changes the URL or the types of a webhook. Its secret stays the same.",
+         "Changes the URL, the types or the secret of a webhook. What is not named stays the same.",
          "  cloche webhook set --url https://example.com/elsewhere wh_k3v9…\n"
-         "  cloche webhook set --types all wh_k3v9…",
-         .n_words = 1, .n_opts = 2},
+         "  cloche webhook set --types all wh_k3v9…\n"
+         "  cloche webhook set --secret HOOK wh_k3v9…",
+         .n_words = 1, .n_opts = 3},
 	{"rm", resource_rm, "[OPTIONS] WEBHOOK_ID",
          "Ends a webhook. Its id is in 'cloche webhook ls'.", "  cloche webhook rm wh_k3v9…",
          .n_words = 1, .resource = &webhooks},
@@ -90,6 +103,10 @@ int cmd_webhook(int argc, char **argv)
 	const struct opt rows[] = {
 		{0, "types", OPT_TEXT, &opts.types, "TYPES",
 	         "only these types, such as sandbox.ended,exec.exited (default all)"},
+		{0, "secret", OPT_TEXT, &opts.secret, "NAME",
+	         "sign with this secret of the project; its value is whsec_ and the base64 of 24 "
+	         "to "
+	         "64 bytes"},
 		{0, "url", OPT_TEXT, &opts.url, "URL", "send to this URL from now on"},
 	};
 

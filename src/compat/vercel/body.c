@@ -79,6 +79,7 @@ void vercel_sandbox_config_copy(struct vercel_sandbox_config *to,
 	to->ports = json_deep_copy(from->ports);
 	to->failover_regions = json_deep_copy(from->failover_regions);
 	to->policy = json_deep_copy(from->policy);
+	to->locked = copy(from->locked);
 }
 
 static void replace(json_t **to, const json_t *value)
@@ -333,6 +334,8 @@ int body_read_vercel_sandbox(const json_t *body, enum body_kind kind,
 	replace(&c->mounts, places);
 	replace(&c->failover_regions, failover);
 	replace(&c->policy, read);
+	if (read)
+		free(take_ptr(c->locked));
 	json_decref(read);
 	if (kind == BODY_CREATE) {
 		replace_text(&c->runtime, runtime);

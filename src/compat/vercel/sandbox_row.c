@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sandboxes and their sessions as rows of the store. */
+/*
+ * Sandboxes and their sessions as rows of the store. A policy with rules may have credentials in
+ * them, so the row has it sealed: {"sealed": TEXT} (secret/sealed_text.h). If its key is lost, the
+ * text stays in the row, and new sessions reach nothing until the policy is given again.
+ */
 #include "base/clock.h"
 #include "base/json/row_fields.h"
 #include "base/log.h"
 #include "compat/vercel/vercel_sandbox.h"
+#include "secret/secret.h"
 #include "store/tables/faces.h"
 
 #include <stdio.h>
@@ -121,6 +126,7 @@ void vercel_sandbox_config_done(struct vercel_sandbox_config *c)
 	json_decref(c->ports);
 	json_decref(c->failover_regions);
 	json_decref(c->policy);
+	free(c->locked);
 }
 
 struct vercel_sandbox *vercel_sandbox_new(struct vercel *v, const char *project_id,
@@ -165,15 +171,89 @@ void vercel_sandbox_remove(struct vercel_sandbox *box)
 	vercel_sandbox_free(box);
 }
 
+#define LABEL_SIZE (2 * ID_SIZE + 32)
+
+static void label_of(const struct vercel_sandbox *box, char ret[LABEL_SIZE])
+{
+	(void)snprintf(ret, LABEL_SIZE, "vercel policy %s %s", box->project_id, box->id);
+}
+
+static const struct master_keys *keys_of(const struct vercel_sandbox *box)
+{
+	const struct secrets *secrets = box->vercel->api->secrets;
+
+	return secrets ? secrets_keys(secrets) : NULL;
+}
+
+/* A mode alone has no credentials. */
+static bool is_plain(const struct vercel_sandbox *box, const json_t *policy)
+{
+	return !keys_of(box) || (json_object_size(policy) == 1 && json_object_get(policy, "mode"));
+}
+
+/* As the row has it, a new reference; NULL: it cannot be sealed. */
+static json_t *policy_of_row(const struct vercel_sandbox *box)
+{
+	auto_call(sealed_text_wipe) char *text = NULL;
+	auto_free char *sealed = NULL;
+	char label[LABEL_SIZE];
+
+	if (box->config.locked)
+		return json_pack("{s:s}", "sealed", box->config.locked);
+	if (is_plain(box, box->config.policy))
+		return json_incref(box->config.policy);
+	label_of(box, label);
+	text = json_dumps(box->config.policy, JSON_COMPACT);
+	sealed = text ? sealed_text_make(keys_of(box), label, text, strlen(text)) : NULL;
+	return sealed ? json_pack("{s:s}", "sealed", sealed) : NULL;
+}
+
+/* Returns whether the row is to be written anew. */
+static bool open_policy(struct vercel_sandbox *box)
+{
+	struct vercel_sandbox_config *c = &box->config;
+	const char *sealed = json_string_value(json_object_get(c->policy, "sealed"));
+	auto_call(sealed_text_wipe) char *text = NULL;
+	json_t *opened = NULL;
+	bool is_stale = false;
+	char label[LABEL_SIZE];
+
+	if (!sealed && is_plain(box, c->policy))
+		return false;
+	if (!sealed) {
+		store_wants_erasing(box->vercel->api->store);
+		return true;
+	}
+	label_of(box, label);
+	if (!keys_of(box) || sealed_text_open(keys_of(box), label, sealed, &text, &is_stale) < 0 ||
+	    json_parse(text, strlen(text), &opened, NULL) < 0) {
+		log_error("vercel.policy_locked",
+		          "id=%s name='%s' message='the key that sealed its policy is not in the "
+		          "key file' hint='put the file back and restart the daemon, or set the "
+		          "policy again'",
+		          box->id, box->name);
+		c->locked = xstrdup(sealed);
+		opened = json_pack("{s:s}", "mode", "deny-all");
+	}
+	json_decref(c->policy);
+	c->policy = opened;
+	return is_stale && !c->locked;
+}
+
 static int row_json(const struct vercel_sandbox *box, struct buf *out)
 {
+	struct vercel_sandbox_config config = box->config;
+	auto_json json_t *policy = policy_of_row(box);
 	struct json_writer w;
 
+	if (!policy)
+		return -ENOMEM;
+	config.policy = policy;
 	json_writer_init(&w, out);
 	json_open_object(&w, NULL);
 	row_fields_put(sandbox_fields, ARRAY_SIZE(sandbox_fields), box, &w);
 	json_open_object(&w, "config");
-	row_fields_put(config_fields, ARRAY_SIZE(config_fields), &box->config, &w);
+	row_fields_put(config_fields, ARRAY_SIZE(config_fields), &config, &w);
 	json_close_object(&w);
 	json_open_array(&w, "sessions");
 	list_for_each (&box->sessions, const struct vercel_session, s, link) {
@@ -264,9 +344,19 @@ static int load_vercel_sandbox(const struct face_row *row, void *arg)
 	return 0;
 }
 
+static void open_policies(struct vercel *v)
+{
+	list_for_each (&v->sandboxes, struct vercel_sandbox, box, link)
+		if (open_policy(box))
+			vercel_sandbox_note(box);
+}
+
 int vercel_load(struct vercel *v, struct err *err)
 {
 	int r = store_each_face(v->api->store, KIND, load_vercel_sandbox, v, err);
 
-	return r < 0 ? r : vercel_snapshots_load(v, err);
+	if (r < 0)
+		return r;
+	open_policies(v);
+	return vercel_snapshots_load(v, err);
 }

@@ -192,6 +192,7 @@ int vercel_fork_sandbox(struct http_req *req, struct err *err)
 	if (r < 0)
 		return r;
 	vercel_sandbox_config_copy(&config, &box->config);
+	free(take_ptr(config.locked)); /* it is sealed for that one */
 	r = body_read_vercel_sandbox(http_json(req), BODY_FORK, &config, &body, err);
 	if (r < 0)
 		return r;

@@ -212,6 +212,7 @@ static void keep_policy(struct vercel_sandbox *box, json_t *theirs)
 {
 	json_decref(box->config.policy);
 	box->config.policy = theirs;
+	free(take_ptr(box->config.locked));
 	box->updated_ms = vercel_now_ms();
 	vercel_sandbox_note(box);
 }

@@ -61,6 +61,7 @@ struct vercel_sandbox_config {
 	json_t *mounts;                              /* object: path to {drive, mode} */
 	json_t *ports, *failover_regions;            /* arrays */
 	json_t *policy;                              /* as it was asked for; never NULL */
+	char *locked; /* the row's sealed policy, which does not open; or NULL */
 };
 
 struct vercel_sandbox {

@@ -42,6 +42,7 @@ static void on_fleet_ready(struct loop *loop, void *arg)
 		loop_stop(loop);
 		return;
 	}
+	store_erase(g->store);
 	if (!g->site->config->is_sweep) {
 		builds_resume(g->builds);
 		builds_begin_missing(g->builds, key_project_id(keyring_root(g->keyring)),

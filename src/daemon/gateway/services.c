@@ -70,7 +70,8 @@ static int open_events(struct gateway *g, struct err *err)
 
 static int open_outgoing(struct gateway *g, struct err *err)
 {
-	return outgoing_open(&g->outgoing, g->loop, g->store, g->events, g->fds->dialer, err);
+	return outgoing_open(&g->outgoing, g->loop, g->store, g->events, g->secrets, g->fds->dialer,
+	                     err);
 }
 
 static int open_keyring(struct gateway *g, struct err *err)
@@ -144,6 +145,7 @@ static void on_secret(const char *project_id, const char *name, void *arg)
 	const struct gateway *g = arg;
 
 	network_on_secret(g->fleet, project_id, name);
+	hooks_on_secret(g->outgoing.hooks, project_id, name);
 }
 
 static int open_secrets(struct gateway *g, struct err *err)
@@ -272,7 +274,9 @@ static int open_problems(struct gateway *g, struct err *err)
 	                                                     .fleet = g->fleet,
 	                                                     .store = g->store,
 	                                                     .events = g->events,
-	                                                     .dialer = g->outgoing.dialer});
+	                                                     .dialer = g->outgoing.dialer,
+	                                                     .secrets = g->secrets,
+	                                                     .hooks = g->outgoing.hooks});
 	return 0;
 }
 
@@ -349,9 +353,9 @@ static int start_history(struct gateway *g, struct err *err)
 }
 
 static int (*const steps[])(struct gateway *g, struct err *err) = {
-	open_loop,   open_store,     open_events,   open_outgoing, open_keyring,  open_logins,
-	open_meters, open_history,   open_quota,    open_secrets,  open_wall,     open_fleet,
-	open_builds, open_wall_link, open_problems, open_api,      start_history,
+	open_loop,   open_store,     open_events,   open_secrets, open_outgoing, open_keyring,
+	open_logins, open_meters,    open_history,  open_quota,   open_wall,     open_fleet,
+	open_builds, open_wall_link, open_problems, open_api,     start_history,
 };
 
 int services_open(struct gateway *g, struct err *err)
@@ -394,11 +398,6 @@ void services_close(struct gateway *g)
 		fleet_free(g->fleet);
 	mcp_free(g->mcp);
 	wall_client_free(g->wall);
-	secrets_close(g->secrets);
-	master_keys_done(&g->master_keys);
-	seal_key_free(g->seal_key);
-	free(g->key_file);
-	json_decref(g->settings);
 	meters_close(g->meters);
 	history_close(g->history);
 	quota_close(g->quota);
@@ -407,6 +406,11 @@ void services_close(struct gateway *g)
 	if (g->keyring)
 		keyring_free(g->keyring);
 	outgoing_close(&g->outgoing);
+	secrets_close(g->secrets);
+	master_keys_done(&g->master_keys);
+	seal_key_free(g->seal_key);
+	free(g->key_file);
+	json_decref(g->settings);
 	if (g->events && g->is_stopping)
 		tell_start_or_stop(g, EVENT_DAEMON_STOPPED);
 	event_log_close(g->events);

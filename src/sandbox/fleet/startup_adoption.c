@@ -30,6 +30,7 @@
 #include "sandbox/fleet/fleet_private.h"
 #include "sandbox/lifecycle/lifecycle.h"
 #include "sandbox/model/registry.h"
+#include "sandbox/network/network.h"
 #include "sandbox/pool/pool.h"
 #include "sandbox/snapshot/snapshots.h"
 #include "sandbox/storage/storage.h"
@@ -433,6 +434,7 @@ int adoption_start(struct fleet *fleet, loop_fn ready, void *arg, struct err *er
 		r = store_each_context(store, load_context, fleet, err);
 	if (r < 0)
 		return r;
+	network_seal_rows(fleet);
 	sweep_spools(a);
 	crash_counters_sweep(fleet->crash_counters);
 	r = broker_client_ask(fleet->broker, &(struct msg_request){.op = MSG_PROBE}, on_probe, a,

@@ -127,7 +127,8 @@ static json_t *read_network(const struct sandbox *s)
 
 	json_writer_init(&w, &text);
 	json_open_object(&w, NULL);
-	network_put_row(s, &w, "network");
+	if (s->network)
+		policy_write(network_policy(s), &w, "network", SECRETS_SHOWN);
 	json_close_object(&w);
 	if (json_writer_end(&w) < 0 || json_parse(text.data, text.len, &object, NULL) < 0)
 		return NULL;

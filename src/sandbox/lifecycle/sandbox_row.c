@@ -73,6 +73,7 @@ static int row_json(const struct sandbox *s, struct buf *out)
 {
 	struct json_writer w;
 	char hex[DIGEST_HEX];
+	int r;
 
 	digest_to_hex(&s->image, hex);
 	json_writer_init(&w, out);
@@ -86,10 +87,10 @@ static int row_json(const struct sandbox *s, struct buf *out)
 	row_fields_put(isolation_fields, ARRAY_SIZE(isolation_fields), &s->isolation, &w);
 	json_close_object(&w);
 	port_rows_to_json(s, &w);
-	network_put_row(s, &w, "network");
+	r = network_put_row(s, &w, "network");
 	volume_mounts_to_row(s, &w);
 	json_close_object(&w);
-	return json_writer_end(&w);
+	return r < 0 ? r : json_writer_end(&w);
 }
 
 int sandbox_save(const struct sandbox *s, struct err *err)
@@ -136,7 +137,6 @@ static int read_row(struct sandbox *s, const json_t *object)
 	const char *boot_id = "", *image = NULL;
 	uint64_t expires_us = 0;
 	bool is_undone = false;
-	struct policy *policy = NULL;
 	const struct json_field others[] = {
 		{"boot_id", JSON_FIELD_STRING, &boot_id, true},
 		{"image", JSON_FIELD_STRING, &image},
@@ -163,13 +163,9 @@ static int read_row(struct sandbox *s, const json_t *object)
 	if (r == 0 && volumes)
 		r = volume_mounts_from_row(volumes, s);
 	if (r == 0)
-		r = network_read(network, "network", &policy, NULL);
+		r = network_read_row(s, network);
 	if (r < 0)
 		return r;
-	if (network)
-		network_set(s, policy);
-	else
-		policy_free(policy);
 	if (!s->template)
 		s->template = xstrdup("host");
 	s->next_channel = s->channels_to;

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/log.h"
 #include "sandbox/model/sandbox_events.h"
 #include "sandbox/model/sandbox_private.h"
 #include "sandbox/network/network_private.h"
 #include "sandbox/network/secret_fill.h"
+#include "secret/secret.h"
 #include "wall/client.h"
 
+#include <openssl/crypto.h>
+#include <stdio.h>
 #include <string.h>
 
 const struct policy *network_wanted(const struct network *n)
@@ -77,6 +81,7 @@ void network_set(struct sandbox *s, struct policy *policy)
 	struct network *n = network_of(s);
 
 	policy_free(n->policy);
+	free(take_ptr(n->locked));
 	n->policy = policy;
 	n->version++;
 	n->n_learnt = 0;
@@ -137,6 +142,7 @@ int network_change(struct sandbox *s, struct policy *policy, network_fn done, vo
 {
 	struct network *n = network_of(s);
 	struct policy *old = n->policy;
+	char *locked = take_ptr(n->locked);
 	int r = 0;
 
 	if (!sandbox_is_alive(s) || s->state == SANDBOX_STOPPING)
@@ -149,10 +155,12 @@ int network_change(struct sandbox *s, struct policy *policy, network_fn done, vo
 	}
 	if (r < 0) {
 		n->policy = old;
+		n->locked = locked;
 		policy_free(policy);
 		return r;
 	}
 	policy_free(old);
+	free(locked);
 	emit_changed(s, "network");
 	n->version++;
 	n->n_learnt = 0;
@@ -243,13 +251,135 @@ void network_free(struct sandbox *s)
 	loop_timer_free(n->again);
 	policy_free(n->policy);
 	policy_free(n->lent);
+	free(n->locked);
 	free(n);
 }
 
-void network_put_row(const struct sandbox *s, struct json_writer *w, const char *name)
+#define LABEL_SIZE (2 * ID_SIZE + 16)
+
+static void label_of(const struct sandbox *s, char ret[LABEL_SIZE])
 {
-	if (s->network)
+	(void)snprintf(ret, LABEL_SIZE, "policy %s %s", s->project_id, s->id);
+}
+
+static const struct master_keys *keys_of(const struct sandbox *s)
+{
+	const struct secrets *secrets = s->fleet->config.secrets;
+
+	return secrets ? secrets_keys(secrets) : NULL;
+}
+
+/* Of a policy with credentials in it, for free(). */
+static char *seal(const struct sandbox *s)
+{
+	auto_call(buf_done) struct buf text = BUF_INIT(WALL_TEXT_MAX);
+	char label[LABEL_SIZE];
+	char *sealed = NULL;
+
+	label_of(s, label);
+	if (network_write(s->network->policy, &text) == 0)
+		sealed = sealed_text_make(keys_of(s), label, text.data, text.len);
+	if (text.data)
+		OPENSSL_cleanse(text.data, text.len);
+	return sealed;
+}
+
+int network_put_row(const struct sandbox *s, struct json_writer *w, const char *name)
+{
+	auto_free char *sealed = NULL;
+
+	if (!s->network)
+		return 0;
+	if (s->network->locked) {
+		json_put_str(w, name, s->network->locked);
+		return 0;
+	}
+	if (!keys_of(s) || !secret_is_literal_in(s->network->policy)) {
 		policy_write(s->network->policy, w, name, SECRETS_SHOWN);
+		return 0;
+	}
+	sealed = seal(s);
+	if (!sealed)
+		return -ENOMEM;
+	json_put_str(w, name, sealed);
+	return 0;
+}
+
+/* With the key lost it reaches nothing, and the row keeps what it has. */
+static int lock(struct sandbox *s, const char *text)
+{
+	struct network *n = network_of(s);
+
+	log_error("network.locked",
+	          "id=%s message='the key that sealed its policy is not in the key file' hint='put "
+	          "the file back and restart the daemon, or set the policy again'",
+	          s->id);
+	n->locked = xstrdup(text);
+	n->version++;
+	return 0;
+}
+
+static int read_sealed(struct sandbox *s, const char *text, json_t **ret, bool *ret_stale)
+{
+	auto_call(sealed_text_wipe) char *opened = NULL;
+	char label[LABEL_SIZE];
+	int r;
+
+	if (!keys_of(s))
+		return -ENOKEY;
+	label_of(s, label);
+	r = sealed_text_open(keys_of(s), label, text, &opened, ret_stale);
+	return r < 0 ? r : json_parse(opened, strlen(opened), ret, NULL);
+}
+
+int network_read_row(struct sandbox *s, const json_t *value)
+{
+	const char *text = json_string_value(value);
+	bool is_sealed = text && sealed_text_is(text), is_stale = false;
+	auto_json json_t *opened = NULL;
+	struct policy *policy;
+	int r;
+
+	if (!value)
+		return 0;
+	if (is_sealed && read_sealed(s, text, &opened, &is_stale) < 0)
+		return lock(s, text);
+	r = network_read(opened ? opened : value, "network", &policy, NULL);
+	if (r < 0)
+		return r;
+	network_set(s, policy);
+	s->network->is_stale =
+		is_stale || (!is_sealed && keys_of(s) && secret_is_literal_in(policy));
+	if (s->network->is_stale && !is_sealed)
+		store_wants_erasing(s->fleet->config.store);
+	return 0;
+}
+
+void network_seal_rows(struct fleet *fleet)
+{
+	struct err err;
+
+	list_for_each (&fleet->all, struct sandbox, s, link_all) {
+		if (!s->network || !s->network->is_stale)
+			continue;
+		s->network->is_stale = false;
+		if (fleet->lifecycle->save(s, &err) < 0)
+			log_error("sandbox.not_saved", "id=%s error='%s'", s->id, err.message);
+	}
+}
+
+size_t network_count_locked(const struct fleet *fleet)
+{
+	size_t n = 0;
+
+	list_for_each (&fleet->all, const struct sandbox, s, link_all)
+		n += network_is_locked(s) && (sandbox_is_alive(s) || s->is_kept);
+	return n;
+}
+
+bool network_is_locked(const struct sandbox *s)
+{
+	return s->network && s->network->locked;
 }
 
 const char *network_name(const struct sandbox *s)

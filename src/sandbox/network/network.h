@@ -59,8 +59,17 @@ void network_end(struct sandbox *s);   /* it ends: nothing passes any more */
 /* Calls fn when all traffic is counted: at once, or when the wall has sent its last figures. */
 void network_when_over(struct sandbox *s, void (*fn)(struct sandbox *s));
 void network_free(struct sandbox *s);
-/* Its part of the row. */
-void network_put_row(const struct sandbox *s, struct json_writer *w, const char *name);
+/*
+ * Its part of the row: the policy, or, where that has credentials in it, its sealed text
+ * (secret/sealed_text.h). One that does not open, because its key is lost, is locked: it stays in
+ * the row, and the sandbox reaches nothing until it gets another policy or the key is back.
+ */
+must_check int network_put_row(const struct sandbox *s, struct json_writer *w, const char *name);
+must_check int network_read_row(struct sandbox *s, const json_t *value); /* NULL: it has none */
+bool network_is_locked(const struct sandbox *s);
+size_t network_count_locked(const struct fleet *fleet); /* those that live or are kept */
+/* Writes the rows anew that had credentials as they are, or sealed under an older key. */
+void network_seal_rows(struct fleet *fleet);
 const char *network_name(const struct sandbox *s); /* "deny-all", "allow-all" or "rules" */
 
 struct wall_ops;

@@ -19,6 +19,8 @@ struct network {
 	struct sandbox *sandbox;
 	struct policy *policy;
 	struct policy *lent;       /* in force instead, or NULL */
+	char *locked;              /* the row's sealed policy, which does not open; or NULL */
+	bool is_stale;             /* its row is to be written anew */
 	uint64_t version, applied; /* of what is wanted; 0 = none */
 	bool is_open;
 	uint64_t sending;       /* the version that the wall is being told */

@@ -245,6 +245,32 @@ bool secret_is_in_policy(const struct policy *p, const char *name)
 	return false;
 }
 
+static bool is_literal(const char *text)
+{
+	return text && text[0] && !secret_reference_is_alone(text);
+}
+
+static bool has_literal(const struct policy_target *t)
+{
+	return is_literal(t->username) || is_literal(t->password);
+}
+
+bool secret_is_literal_in(const struct policy *p)
+{
+	if (has_literal(&p->proxy))
+		return true;
+	for (size_t i = 0; i < p->n_rules; i++) {
+		const struct policy_rule *rule = &p->rules[i];
+
+		if (has_literal(&rule->target))
+			return true;
+		for (size_t k = 0; rule->action == ACTION_TRANSFORM && k < rule->n_headers; k++)
+			if (is_literal(rule->headers[k].value))
+				return true;
+	}
+	return false;
+}
+
 /* With a proxy that cannot be logged in to, nothing may pass. */
 static void fill_whole(struct fill *f, json_t *whole)
 {

@@ -12,6 +12,8 @@
 must_check int secret_check_policy(const struct fleet *fleet, const char *project_id,
                                    const struct policy *p, const char *field, struct err *err);
 bool secret_is_in_policy(const struct policy *p, const char *name); /* NULL: any */
+/* Whether the policy has a value that is more than a reference, so that its text is a secret. */
+bool secret_is_literal_in(const struct policy *p);
 /*
  * Writes the policy with the values to out. A rule whose secret has gone since, or does not fit any
  * more, denies: what it allowed was meant to have a credential. < 0: it is larger than out may be.

@@ -1,5 +1,5 @@
 -- Webhooks (src/hook): where events are sent, and up to which entry that was done.
--- The secret signs what is sent, so it has to be here as it is.
+-- The secret signs what is sent. It is here sealed (src/hook/hook_secret.h), or as the name of one.
 
 CREATE TABLE hooks (
 	id TEXT PRIMARY KEY NOT NULL,

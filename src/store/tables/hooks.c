@@ -10,7 +10,8 @@ enum statement { ADD, CHANGE, MOVE, REMOVE, EACH, STATEMENT_COUNT };
 static const char *const statements[] = {
 	[ADD] = "INSERT INTO hooks (id, project_id, url, types, secret, created_us, cursor) "
 		"VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-	[CHANGE] = "UPDATE hooks SET url = ?2, types = ?3, cursor = ?4 WHERE id = ?1",
+	[CHANGE] = "UPDATE hooks SET url = ?2, types = ?3, cursor = ?4, secret = ?5 "
+		   "WHERE id = ?1",
 	[MOVE] = "UPDATE hooks SET cursor = ?2 WHERE id = ?1",
 	[REMOVE] = "DELETE FROM hooks WHERE id = ?1",
 	[EACH] = "SELECT id, project_id, url, types, secret, created_us, cursor FROM hooks "
@@ -73,6 +74,7 @@ int store_hooks_change(struct store_hooks *sh, const struct hook_row *row, struc
 	bind_text(stmt, 2, row->url);
 	bind_text(stmt, 3, row->types);
 	bind_u64(stmt, 4, row->cursor);
+	bind_text(stmt, 5, row->secret);
 	store_count_durable(sh->store);
 	return statements_run(&sh->all, CHANGE, err);
 }

@@ -126,13 +126,18 @@ class AsyncAccount(AsyncCaller):
         """Where the project's events go."""
         return list((await self.call(request("GET", ["webhooks"])))["webhooks"])
 
-    async def create_webhook(self, url: str, *, types: Optional[str] = None) -> Json:
-        """{webhook, secret}: events of the project go to url from now on; the secret is shown this once."""
-        return await self.call(request("POST", ["webhooks"], body={"url": url, "types": types}))
+    async def create_webhook(self, url: str, *, types: Optional[str] = None, secret: Optional[str] = None) -> Json:
+        """{webhook, secret}: events of the project go to url from now on; the secret is shown this once.
 
-    async def update_webhook(self, webhook_id: str, *, url: Optional[str] = None, types: Optional[str] = None) -> Json:
+        With `secret`, a reference such as "secret://HOOK", they are signed with a secret that the project keeps by name.
+        """
+        return await self.call(request("POST", ["webhooks"], body={"url": url, "types": types, "secret": secret}))
+
+    async def update_webhook(
+        self, webhook_id: str, *, url: Optional[str] = None, types: Optional[str] = None, secret: Optional[str] = None
+    ) -> Json:
         """What is None stays; types "" is all of them."""
-        return await self.call(request("PATCH", ["webhooks", webhook_id], body={"url": url, "types": types}))
+        return await self.call(request("PATCH", ["webhooks", webhook_id], body={"url": url, "types": types, "secret": secret}))
 
     async def delete_webhook(self, webhook_id: str) -> None:
         """Events go there no more."""

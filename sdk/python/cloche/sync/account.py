@@ -127,13 +127,18 @@ class Account(Caller):
         """Where the project's events go."""
         return list((self.call(request("GET", ["webhooks"])))["webhooks"])
 
-    def create_webhook(self, url: str, *, types: Optional[str] = None) -> Json:
-        """{webhook, secret}: events of the project go to url from now on; the secret is shown this once."""
-        return self.call(request("POST", ["webhooks"], body={"url": url, "types": types}))
+    def create_webhook(self, url: str, *, types: Optional[str] = None, secret: Optional[str] = None) -> Json:
+        """{webhook, secret}: events of the project go to url from now on; the secret is shown this once.
 
-    def update_webhook(self, webhook_id: str, *, url: Optional[str] = None, types: Optional[str] = None) -> Json:
+        With `secret`, a reference such as "secret://HOOK", they are signed with a secret that the project keeps by name.
+        """
+        return self.call(request("POST", ["webhooks"], body={"url": url, "types": types, "secret": secret}))
+
+    def update_webhook(
+        self, webhook_id: str, *, url: Optional[str] = None, types: Optional[str] = None, secret: Optional[str] = None
+    ) -> Json:
         """What is None stays; types "" is all of them."""
-        return self.call(request("PATCH", ["webhooks", webhook_id], body={"url": url, "types": types}))
+        return self.call(request("PATCH", ["webhooks", webhook_id], body={"url": url, "types": types, "secret": secret}))
 
     def delete_webhook(self, webhook_id: str) -> None:
         """Events go there no more."""
