@@ -18,6 +18,13 @@ int statement_failed(sqlite3 *db, int code, const char *what, struct err *err)
 	               "the host's database cannot record %s (%s)", what, sqlite3_errmsg(db));
 }
 
+void statement_roll_back(sqlite3 *db, const char *sql, bool is_whole)
+{
+	(void)sqlite3_exec(db, sql, NULL, NULL, NULL);
+	if (is_whole && sqlite3_get_autocommit(db) == 0)
+		(void)sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
+}
+
 int statement_run(sqlite3 *db, sqlite3_stmt *stmt, const char *what, struct err *err)
 {
 	int code = stmt ? sqlite3_step(stmt) : sqlite3_errcode(db);

@@ -2,8 +2,10 @@
 #pragma once
 /* Statements that are prepared for one use, and functions that bind values to any statement. */
 #include "base/err.h"
+#include <stdbool.h>
 
 #include <sqlite3.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* NULL if it could not be prepared. Binding and running accept NULL, and running then reports the
@@ -16,6 +18,9 @@ int statement_run(sqlite3 *db, sqlite3_stmt *stmt, const char *what, struct err 
 
 /* Sets err for a step that returned this code. */
 int statement_failed(sqlite3 *db, int code, const char *what, struct err *err);
+/* Ends a savepoint that failed, by sql. is_whole: it was a transaction of its own. A disk that
+ * fails may keep it open; then nothing could be written any more. */
+void statement_roll_back(sqlite3 *db, const char *sql, bool is_whole);
 
 /* Binding can only fail when memory runs out; the step then reports a missing value. A text must
  * live until the step. */

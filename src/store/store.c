@@ -415,6 +415,7 @@ static int mark(struct store *st, const char *sql, struct err *err)
 /* A savepoint is a transaction of its own, or a part of the one that is open. */
 int store_delete_execs(struct store *st, const char *const *ids, size_t n, struct err *err)
 {
+	const bool is_whole = sqlite3_get_autocommit(st->db) != 0;
 	int r = mark(st, "SAVEPOINT execs", err);
 
 	if (r < 0)
@@ -424,8 +425,9 @@ int store_delete_execs(struct store *st, const char *const *ids, size_t n, struc
 		r = run(st, DELETE_EXEC, ids[i], err);
 	}
 	if (r == 0)
-		return mark(st, "RELEASE execs", err);
-	(void)sqlite3_exec(st->db, "ROLLBACK TO execs; RELEASE execs", NULL, NULL, NULL);
+		r = mark(st, "RELEASE execs", err);
+	if (r < 0)
+		statement_roll_back(st->db, "ROLLBACK TO execs; RELEASE execs", is_whole);
 	return r;
 }
 

@@ -50,6 +50,7 @@ static int delete_rows(sqlite3 *db, const char *project_id, struct err *err)
 int store_delete_project(struct store *st, const char *id, struct err *err)
 {
 	sqlite3 *db = store_db(st);
+	const bool is_whole = sqlite3_get_autocommit(db) != 0;
 	int r = statement_run(db, statement_new(db, "SAVEPOINT project"), id, err);
 
 	if (r < 0)
@@ -57,7 +58,8 @@ int store_delete_project(struct store *st, const char *id, struct err *err)
 	r = delete_rows(db, id, err);
 	store_count_durable(st);
 	if (r == 0)
-		return statement_run(db, statement_new(db, "RELEASE project"), id, err);
-	(void)sqlite3_exec(db, "ROLLBACK TO project; RELEASE project", NULL, NULL, NULL);
+		r = statement_run(db, statement_new(db, "RELEASE project"), id, err);
+	if (r < 0)
+		statement_roll_back(db, "ROLLBACK TO project; RELEASE project", is_whole);
 	return r;
 }
