@@ -210,6 +210,7 @@ class Log:
 
     def __init__(self):
         self.place, self.chains = 0, {}  # {project: (number, hash) of its last}
+        self.former = (0, "0" * 64)  # the chain of all, before there was one for each project
         self.told = Counter()  # (type, sandbox or exec)
         self.owners = {}  # {exec or context: its sandbox}
         self.sent = []  # the numbers of what a webhook gets
@@ -236,9 +237,14 @@ class Log:
         entry = json.loads(line)
         covered = line[: line.rindex(',"hash":')]
         expect(hashlib.sha256(covered.encode()).hexdigest() == entry["hash"], "an entry was changed:", line)
-        seq, last = self.chains.get(entry["project_id"], (0, "0" * 64))
-        expect(entry["prev"] == last and entry["seq"] == seq + 1 and entry["place"] == self.place + 1, "the chain is broken at", line)
-        self.place, self.chains[entry["project_id"]] = entry["place"], (entry["seq"], entry["hash"])
+        place, here = entry.get("place", entry["seq"]), (entry["seq"], entry["hash"])
+        if "from" not in entry:
+            lasts, self.former = [self.former], here
+        else:  # a project that was there before goes on behind the former chain
+            lasts = [self.chains[entry["project_id"]]] if entry["project_id"] in self.chains else [self.former, (0, "0" * 64)]
+            self.chains[entry["project_id"]] = here
+        expect((entry["seq"] - 1, entry["prev"]) in lasts and place > self.place, "the chain is broken at", line)  # the audit log has places too
+        self.place = place
         kind = entry["type"].partition(".")[0]
         if kind not in HOOKED:
             return

@@ -75,7 +75,7 @@ def test_the_wire_of_e2b_and_tools_of_mcp_are_told_too(daemon):
     with Session(daemon.url, daemon.key) as session:
         session.call("exec", command="true")
         session.call("write_file", path="/tmp/told", content="x")
-        entry = wait_for(lambda: [e for e in audit(daemon) if e["data"].get("tool") == "write_file"], 10, "the tool")[-1]
+        entry = wait_for(lambda: [e for e in audit(daemon) if e["data"].get("tool") == "write_file" and e["data"]["path"] == "/tmp/told"], 10, "the tool")[-1]
     assert (entry["type"], entry["data"]["path"], entry["data"]["route"]) == ("api.write", "/tmp/told", "/mcp")
 
 
