@@ -236,7 +236,7 @@ static const struct subcommand subcommands[] = {
          "  cloche audit export --since 30d --project web audit.jsonl\n"
          "  cloche audit export --all audit.jsonl",
          .n_words = 1, .n_opts = 3},
-	{"key", show_key, "",
+	{"key", show_key, "[OPTIONS]",
          "Prints the public key of the daemon's seals. Keep it where exports are checked.",
          "  cloche audit key > audit.pub", .n_words = 0, .n_opts = 0},
 };
