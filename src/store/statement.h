@@ -2,7 +2,6 @@
 #pragma once
 /* Statements that are prepared for one use, and functions that bind values to any statement. */
 #include "base/err.h"
-#include <stdbool.h>
 
 #include <sqlite3.h>
 #include <stdbool.h>
