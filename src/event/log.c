@@ -24,7 +24,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define WAITING_MAX   4096 /* entries; 2 MiB at most of them */
+#define WAITING_MAX   4096 /* entries; 2 MiB at most of them; half of it for the audit log */
 #define WRITE_BATCH   256  /* entries a transaction */
 #define READ_BATCH    1024 /* entries looked at in a call: about a millisecond */
 #define RETRY_US      SECOND_US
@@ -88,11 +88,6 @@ static bool is_minor(enum event_type type)
 static bool is_audit(enum event_type type)
 {
 	return type == EVENT_API_READ || type == EVENT_API_WRITE;
-}
-
-static void put_chain_name(char ret[EVENT_CHAIN_SIZE], const char *project_id, bool is_of_audit)
-{
-	(void)snprintf(ret, EVENT_CHAIN_SIZE, "%s%s", project_id, is_of_audit ? CHAIN_AUDIT : "");
 }
 
 static void copy(char *ret, size_t size, const char *text)
@@ -167,10 +162,11 @@ static void wait_later(struct event_log *log, struct waiting *w)
 
 static void enqueue(struct event_log *log, const struct event *e, const char *data)
 {
+	const size_t most = is_audit(e->type) ? WAITING_MAX / 2 : WAITING_MAX;
 	size_t size = strlen(data) + 1;
 	struct waiting *w;
 
-	if (log->n_waiting + log->n_later >= WAITING_MAX) {
+	if (log->n_waiting + log->n_later >= most) {
 		log->lost++;
 		log->lost_untold++;
 		return;
@@ -317,7 +313,7 @@ static int seal_batch(struct event_log *log, struct batch *b, struct err *err)
 
 		if (b->n == WRITE_BATCH)
 			break;
-		put_chain_name(name, w->project_id, is_audit(w->type));
+		chain_name(name, w->project_id, /* is_former= */ false, is_audit(w->type));
 		r = chain_move(&log->chains, name, &chain, &is_new, err);
 		if (r < 0)
 			return r;
@@ -557,7 +553,7 @@ int event_log_read(struct event_log *log, const struct event_filter *filter, uin
 	int r;
 
 	if (filter->project_id)
-		put_chain_name(name, filter->project_id, filter->is_audit);
+		chain_name(name, filter->project_id, /* is_former= */ false, filter->is_audit);
 
 	buf_init(&rd.line, SIZE_MAX / 2); /* entries are short, unless somebody has altered one */
 	r = store_events_each(log->rows, filter->project_id ? name : NULL, *after, READ_BATCH,
@@ -587,7 +583,7 @@ static const struct chain *chain_of(const struct event_log *log, const char *pro
 {
 	char name[EVENT_CHAIN_SIZE];
 
-	put_chain_name(name, project_id, is_of_audit);
+	chain_name(name, project_id, /* is_former= */ false, is_of_audit);
 	return chains_find(&log->chains, name);
 }
 

@@ -80,13 +80,29 @@ int seal_sign(const struct seal_key *key, const char *statement, char ret[SEAL_S
 	return 0;
 }
 
-static EVP_PKEY *read_public(const char *pem)
+static int read_public(const char *pem, EVP_PKEY **ret, struct err *err)
 {
 	BIO *bio = BIO_new_mem_buf(pem, -1);
 	EVP_PKEY *key = bio ? PEM_read_bio_PUBKEY(bio, NULL, NULL, NULL) : NULL;
 
 	(void)BIO_free(bio);
-	return key;
+	*ret = key;
+	if (key && EVP_PKEY_get_id(key) == EVP_PKEY_ED25519)
+		return 0;
+	EVP_PKEY_free(key);
+	return err_set(err, ERR_INVALID_FIELD, 0,
+	               "the key is no public Ed25519 key in PEM, such as 'cloche audit key' "
+	               "prints");
+}
+
+int seal_check_key(const char *public_pem, struct err *err)
+{
+	EVP_PKEY *key = NULL;
+	int r = read_public(public_pem, &key, err);
+
+	if (r == 0)
+		EVP_PKEY_free(key);
+	return r;
 }
 
 static bool is_signature(EVP_PKEY *key, const struct buf *text, const char *signature)
@@ -109,15 +125,12 @@ int seal_verify(const char *public_pem, const char *statement, const char *signa
                 struct err *err)
 {
 	auto_call(buf_done) struct buf text = BUF_INIT(SIGNED_MAX);
-	EVP_PKEY *key = read_public(public_pem);
+	EVP_PKEY *key = NULL;
 	bool is_good;
+	int r = read_public(public_pem, &key, err);
 
-	if (!key || EVP_PKEY_get_id(key) != EVP_PKEY_ED25519) {
-		EVP_PKEY_free(key);
-		return err_set(err, ERR_INVALID_FIELD, 0,
-		               "the key is no public Ed25519 key in PEM, such as 'cloche audit "
-		               "key' prints");
-	}
+	if (r < 0)
+		return r;
 	is_good = put_signed(&text, statement) == 0 && is_signature(key, &text, signature);
 	EVP_PKEY_free(key);
 	return is_good ? 0

@@ -23,6 +23,7 @@ must_check int seal_key_new(const uint8_t seed[SEAL_SEED_SIZE], struct seal_key 
 void seal_key_free(struct seal_key *key);                /* NULL is fine */
 const char *seal_key_public(const struct seal_key *key); /* PEM, SubjectPublicKeyInfo */
 must_check int seal_sign(const struct seal_key *key, const char *statement, char ret[SEAL_SIZE]);
+must_check int seal_check_key(const char *public_pem, struct err *err);
 /* CONFLICT if the signature is not that key's. */
 must_check int seal_verify(const char *public_pem, const char *statement, const char *signature,
                            struct err *err);

@@ -19,6 +19,15 @@
 #define FROM_KEY    ",\"from\":"
 #define DATA_KEY    ",\"data\":"
 
+void chain_name(char ret[CHAIN_NAME_SIZE], const char *project_id, bool is_former, bool is_audit)
+{
+	if (is_former)
+		(void)snprintf(ret, CHAIN_NAME_SIZE, CHAIN_FORMER);
+	else
+		(void)snprintf(ret, CHAIN_NAME_SIZE, "%.*s%s", ID_SIZE - 1, project_id,
+		               is_audit ? CHAIN_AUDIT : "");
+}
+
 void chain_hex(const unsigned char hash[32], char ret[CHAIN_HEX_SIZE])
 {
 	static const char digits[] = "0123456789abcdef";
@@ -129,11 +138,7 @@ static int read_chain(const char *line, size_t len, struct chain_link *ret)
 	if (read_project(line, len, ret) < 0)
 		return -EINVAL;
 	ret->is_former = !find_key(line, len, FROM_KEY);
-	if (ret->is_former)
-		(void)snprintf(ret->chain, sizeof(ret->chain), CHAIN_FORMER);
-	else
-		(void)snprintf(ret->chain, sizeof(ret->chain), "%s%s", ret->project_id,
-		               is_audit ? CHAIN_AUDIT : "");
+	chain_name(ret->chain, ret->project_id, ret->is_former, is_audit);
 	return 0;
 }
 

@@ -7,10 +7,10 @@
  *	,"prev":"<64 hex digits>","hash":"<64 hex digits>"}
  *
  * hash is the SHA-256 of the line up to the comma before "hash"; prev, which it covers, is the hash
- * of the entry before in the same chain. So a changed, removed or inserted entry breaks its chain
- *at its place. Every project has a chain, and so have entries of no
- * project; the audit log (types "api.…") has chains of its own beside those. An export of the whole
- * host has all of them in one order, and each entry's place in it behind the hash.
+ * of the entry before in its chain. So a changed, removed or inserted entry breaks its chain at its
+ * place. Every project has a chain, and so have entries of no project; the audit log (types
+ * "api.…") has chains of its own beside those. An export of the whole host has all of them in one
+ * order, and each entry's place in it behind the hash.
  *
  * Entries without "from" are from before that: all of them, of whatever project, are one former
  * chain, and a chain that goes on behind it has the former chain's last hash as its first prev.
@@ -34,6 +34,8 @@ struct chain_link {
 	char prev[CHAIN_HEX_SIZE], hash[CHAIN_HEX_SIZE];
 };
 
+/* project_id: "" = none. */
+void chain_name(char ret[CHAIN_NAME_SIZE], const char *project_id, bool is_former, bool is_audit);
 void chain_hex(const unsigned char hash[32], char ret[CHAIN_HEX_SIZE]);
 void chain_hash(const void *data, size_t len, unsigned char ret[32]);
 /* One line without its newline. An error says what is wrong with it. */

@@ -9,14 +9,14 @@
  *	10 min	a month		10 hours		73
  *
  * Every period a reading is taken of everybody, and goes into the line of each step (line.h). A
- *line is written once a minute, a sixth of all each time, from a job that shares the loop's time
- *with others. So a killed daemon loses a minute at most, and nobody waits for history.
+ * line is written once a minute, a sixth of all each time, from a job that shares the loop's time
+ * with others. So a killed daemon loses a minute at most, and nobody waits for history.
  *
  * Time is what the wall clock says at the reading. A place without a reading is a gap: the daemon
- *was down, or the clock was set forward. Where the clock is set back, what was written of the time
- *that comes again is replaced as it comes, and not shown before. A span is removed when as many
- *newer ones were begun as are kept, not by its age: a clock that is years off for a moment removes
- *nothing.
+ * was down, or the clock was set forward. Where the clock is set back, what was written of the time
+ * that comes again is replaced as it comes, and not shown before. A span is removed when as many
+ * newer ones were begun as are kept, not by its age: a clock that is years off for a moment removes
+ * nothing.
  *
  * Bounds: all pieces of sandboxes together have `bytes_max`, and all runs `runs_max`. Past that the
  * project that has most loses its oldest. A project's own pieces, 105 of at most a few KiB, always

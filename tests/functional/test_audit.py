@@ -3,6 +3,7 @@
 
 import base64
 import json
+import os
 import sqlite3
 import subprocess
 
@@ -184,13 +185,27 @@ def test_an_export_that_was_changed_is_found_out(sealed, tmp_path):
         "all of its entries are missing": [line for line in lines if '"api.write"' not in line],
         "a chain has no seal": lines[:-1],
         "the seal is not of this key, or was altered": [*lines[:-1], lines[-1].replace('count\\":5', 'count\\":4')],
-        "this is not an entry of an event log": [*lines, "{}"],
+        f"line {len(lines) + 1}: this is not an entry of an event log": [*lines, "{}"],
     }
     for message, changed in wrong.items():
         assert changed != lines, message
         (tmp_path / "changed").write_text("\n".join(changed) + "\n")
         status, said = verify(at / "pub", tmp_path / "changed")
         assert status == 125 and message in said, (message, said)
+
+
+def test_an_export_that_fails_leaves_the_one_before(sealed, tmp_path):
+    _, at, tenant = sealed
+    old = tmp_path / "audit.jsonl"
+    old.write_bytes((at / "own").read_bytes())
+    key = tenant.env["CLOCHE_API_KEY"]
+    tenant.env["CLOCHE_API_KEY"] = "clo_of_nobody"
+    try:
+        status, _, said = tenant("audit", "export", str(old))
+    finally:
+        tenant.env["CLOCHE_API_KEY"] = key
+    assert status != 0 and said
+    assert old.read_bytes() == (at / "own").read_bytes() and os.listdir(tmp_path) == ["audit.jsonl"]
 
 
 def test_another_daemons_key_and_what_is_no_key_are_refused(sealed, tmp_path):

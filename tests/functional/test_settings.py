@@ -182,3 +182,9 @@ def test_what_waited_is_in_force_after_a_restart(second):
     daemon.start()
     s = rows(client)["socket"]
     assert (s["value"], s["pending"], s["origin"]["line"]) == (f"{daemon.run}/other.sock", None, 1)
+
+
+def test_words_that_no_setting_has_are_told(own):
+    status, _, said = Cli(own[0])("settings", "no-such-thing")
+    assert status != 0 and "no setting has all of these words" in said and "'cloche settings' lists all" in said
+    assert Cli(own[0]).ok("settings", "--changed", "no-such-thing") == "No setting with these words differs from its default.\n"

@@ -32,17 +32,6 @@ struct export_file {
 	bool is_of_all;
 };
 
-static void chain_name(const json_t *statement, char ret[CHAIN_NAME_SIZE])
-{
-	if (json_is_true(json_object_get(statement, "former")))
-		(void)snprintf(ret, CHAIN_NAME_SIZE, CHAIN_FORMER);
-	else
-		(void)snprintf(ret, CHAIN_NAME_SIZE, "%.*s%s", ID_SIZE - 1,
-		               command_text(statement, "project_id"),
-		               json_is_true(json_object_get(statement, "audit")) ? CHAIN_AUDIT
-		                                                                 : "");
-}
-
 /* Whether the seal is of what is exported. */
 static bool is_wanted_seal(const struct export_file *file, const json_t *statement)
 {
@@ -64,7 +53,9 @@ static int read_heads(struct export_file *file, const json_t *seals, struct err 
 
 		if (r < 0)
 			return err_prefix(err, "a seal");
-		chain_name(statement, name);
+		chain_name(name, command_text(statement, "project_id"),
+		           json_is_true(json_object_get(statement, "former")),
+		           json_is_true(json_object_get(statement, "audit")));
 		if (is_wanted_seal(file, statement))
 			(void)json_object_set_new(
 				file->heads, name,
@@ -149,14 +140,17 @@ static int find_project(struct command *c, const char *text, char **ret, struct 
 
 	if (r < 0)
 		return r;
-	json_array_foreach(json_object_get(reply, "projects"), i,
-	                   project) if (strcmp(command_text(project, "id"), text) == 0 ||
-	                                strcmp(command_text(project, "name"), text) == 0)
+	json_array_foreach(json_object_get(reply, "projects"), i, project)
 	{
-		*ret = xstrdup(command_text(project, "id"));
+		const char *id = command_text(project, "id");
+
+		if (strcmp(id, text) != 0 && strcmp(command_text(project, "name"), text) != 0)
+			continue;
+		*ret = xstrdup(id);
 		return 0;
 	}
-	return err_set(err, ERR_NOT_FOUND, 0, "no project '%.64s'", text);
+	(void)err_set(err, ERR_NOT_FOUND, 0, "no project '%.64s'", text);
+	return err_hint(err, "'cloche project ls' lists them");
 }
 
 static int export_to(struct command *c, struct export_file *file, struct err *err)
@@ -182,27 +176,40 @@ static int export_to(struct command *c, struct export_file *file, struct err *er
 	return r;
 }
 
+/* An export that fails leaves what was at that path as it was. */
+static int export_file_to(struct command *c, struct export_file *file, const char *path,
+                          struct err *err)
+{
+	auto_free char *partial = xasprintf("%s.partial", path);
+	int fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), r;
+
+	file->out = fd < 0 ? NULL : fdopen(fd, "w");
+	if (!file->out)
+		return err_set(err, ERR_INVALID_FIELD, errno, "cannot write '%s'", partial);
+	r = export_to(c, file, err);
+	if (fclose(file->out) != 0 && r == 0)
+		r = err_set(err, ERR_INTERNAL, errno, "cannot write the export");
+	if (r == 0 && rename(partial, path) < 0)
+		r = err_set(err, ERR_INVALID_FIELD, errno, "cannot write '%s'", path);
+	if (r < 0)
+		(void)unlink(partial);
+	return r;
+}
+
 static int export(struct command *c, struct err *err)
 {
 	const struct audit_opts *opts = c->arg;
-	const char *name = c->words[0];
-	bool is_stdout = strcmp(name, "-") == 0;
+	const bool is_stdout = strcmp(c->words[0], "-") == 0;
 	auto_free char *project = NULL;
-	struct export_file file = {.is_of_all = opts->all && !opts->project};
-	int fd, r = opts->project ? find_project(c, opts->project, &project, err) : 0;
+	struct export_file file = {.out = stdout, .is_of_all = opts->all && !opts->project};
+	int r = opts->project ? find_project(c, opts->project, &project, err) : 0;
 
 	if (r < 0)
 		return r;
 	file.project = project;
 	if (opts->since_ms)
 		file.after_us = clock_wall_us() - opts->since_ms * 1000;
-	fd = is_stdout ? dup(STDOUT_FILENO)
-	               : open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	file.out = fd < 0 ? NULL : fdopen(fd, "w");
-	if (!file.out)
-		return err_set(err, ERR_INVALID_FIELD, errno, "cannot write '%s'", name);
-	r = export_to(c, &file, err);
-	(void)fclose(file.out);
+	r = is_stdout ? export_to(c, &file, err) : export_file_to(c, &file, c->words[0], err);
 	json_decref(file.heads);
 	if (r < 0)
 		return r;

@@ -21,8 +21,9 @@
 struct audit_check {
 	const char *key_file;
 	char pem[PEM_MAX];
-	uint64_t n, n_seals, n_late; /* n_late: chains that begin after what was removed in order */
-	uint64_t at_us;              /* of the newest seal */
+	uint64_t n_lines, n, n_seals,
+		n_late; /* n_late: chains that begin after what was removed in order */
+	uint64_t at_us; /* of the newest seal */
 	struct chain_export *export;
 	json_t *statements; /* by chain */
 };
@@ -42,13 +43,9 @@ static int take_seal(struct audit_check *check, const char *line, size_t len, st
 		r = json_parse(text, strlen(text), &statement, err);
 	if (r < 0)
 		return r;
-	if (json_is_true(json_object_get(statement, "former")))
-		(void)snprintf(name, sizeof(name), CHAIN_FORMER);
-	else
-		(void)snprintf(name, sizeof(name), "%.*s%s", ID_SIZE - 1,
-		               command_text(statement, "project_id"),
-		               json_is_true(json_object_get(statement, "audit")) ? CHAIN_AUDIT
-		                                                                 : "");
+	chain_name(name, command_text(statement, "project_id"),
+	           json_is_true(json_object_get(statement, "former")),
+	           json_is_true(json_object_get(statement, "audit")));
 	check->n_seals++;
 	check->at_us = MAX(check->at_us, command_number(statement, "at_us"));
 	(void)json_object_set(check->statements, name, statement);
@@ -61,13 +58,16 @@ static int take_line(void *arg, const char *line, size_t len, struct err *err)
 	struct chain_link link;
 	int r;
 
-	if (len > strlen(SEAL_START) && memcmp(line, SEAL_START, strlen(SEAL_START)) == 0)
-		return take_seal(check, line, len, err);
-	r = chain_check_line(line, len, &link, err);
-	if (r == 0)
-		r = chain_export_add(check->export, &link, /* is_partial= */ false, err);
-	check->n += r == 0;
-	return r;
+	check->n_lines++;
+	if (len > strlen(SEAL_START) && memcmp(line, SEAL_START, strlen(SEAL_START)) == 0) {
+		r = take_seal(check, line, len, err);
+	} else {
+		r = chain_check_line(line, len, &link, err);
+		if (r == 0)
+			r = chain_export_add(check->export, &link, /* is_partial= */ false, err);
+		check->n += r == 0;
+	}
+	return r < 0 ? err_prefix(err, "line %" PRIu64, check->n_lines) : 0;
 }
 
 /* What the export has of a chain must end where the seal says, and begin behind its anchor, or
@@ -129,7 +129,7 @@ static int read_key(struct audit_check *check, struct err *err)
 	if (n < 0)
 		return err_set(err, ERR_NOT_FOUND, errno, "cannot read '%s'", check->key_file);
 	check->pem[n] = '\0';
-	return 0;
+	return seal_check_key(check->pem, err);
 }
 
 static int read_export(struct audit_check *check, const char *path, struct err *err)

@@ -74,29 +74,47 @@ static void add_row(struct table *t, const json_t *setting)
 	table_add(t, command_text(setting, "needs"));
 }
 
-static void add_rows(const struct command *c, struct table *t, const json_t *settings,
-                     bool is_changed)
+/* How many there were. */
+static size_t add_rows(const struct command *c, struct table *t, const json_t *settings,
+                       bool is_changed)
 {
 	const json_t *setting;
-	size_t i;
+	size_t i, n = 0;
 
-	json_array_foreach(settings, i, setting) if (json_is_true(json_object_get(
-							     setting, "changed")) == is_changed &&
-	                                             is_wanted(c, setting)) add_row(t, setting);
+	json_array_foreach(settings, i, setting)
+	{
+		if (json_is_true(json_object_get(setting, "changed")) != is_changed ||
+		    !is_wanted(c, setting))
+			continue;
+		add_row(t, setting);
+		n++;
+	}
+	return n;
 }
 
-static void print_table(const struct command *c, const json_t *settings)
+static int print_table(const struct command *c, const json_t *settings, struct err *err)
 {
 	static const char *const heads[] = {"SETTING", "VALUE", "DEFAULT", "FROM",
 	                                    "A CHANGE NEEDS"};
 	const struct settings_opts *opts = c->arg;
 	struct table t = {.heads = heads, .n_columns = ARRAY_SIZE(heads)};
+	size_t n = add_rows(c, &t, settings, /* is_changed= */ true);
+	int r = 0;
 
-	add_rows(c, &t, settings, /* is_changed= */ true);
 	if (!opts->is_changed_only)
-		add_rows(c, &t, settings, /* is_changed= */ false);
-	table_print(&t);
+		n += add_rows(c, &t, settings, /* is_changed= */ false);
+	if (n > 0) {
+		table_print(&t);
+	} else if (opts->is_changed_only) {
+		printf("No setting%s differs from its default.\n",
+		       c->n_words > 0 ? " with these words" : "");
+	} else {
+		(void)err_set(err, ERR_NOT_FOUND, 0,
+		              "no setting has all of these words in its name or meaning");
+		r = err_hint(err, "'cloche settings' lists all");
+	}
 	table_done(&t);
+	return r;
 }
 
 static void print_pending(const json_t *setting)
@@ -138,9 +156,10 @@ static int settings(struct command *c, struct err *err)
 
 	if (r != 0)
 		return MIN(r, 0);
-	print_table(c, json_object_get(reply, "settings"));
-	print_notes(c, reply);
-	return 0;
+	r = print_table(c, json_object_get(reply, "settings"), err);
+	if (r == 0)
+		print_notes(c, reply);
+	return r;
 }
 
 int cmd_settings(int argc, char **argv)

@@ -2,7 +2,7 @@
 /*
  * The gateway process. It is confined first, then its services open (services.c), and it listens
  * last (listeners.c), when the fleet knows which sandboxes are alive. It stops in the reverse
- *order:
+ * order:
  *
  *	SIGTERM --> no new connections, replies end or are cut
  *	        --> (--rm: sandboxes deleted) --> exit
