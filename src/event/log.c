@@ -4,20 +4,15 @@
  * are written. If the write fails, the chain stays as it was and the write is tried again. The
  * number of waiting entries is bounded; further ones are lost, and reported as suppressed once
  * there is room.
- *
- * Readers are only told that there is more, and read it from the store at their own pace. So a slow
- * reader costs nothing but its position.
  */
-#include "event/event.h"
+#include "event/log_private.h"
 
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/units.h"
-#include "event/chains.h"
 #include "event/entry.h"
-#include "event/rate.h"
 #include "event/retention.h"
 #include "event/verify.h"
 
@@ -25,8 +20,6 @@
 #include <string.h>
 
 #define WAITING_MAX   4096 /* entries; 2 MiB at most of them; half of it for the audit log */
-#define WRITE_BATCH   256  /* entries a transaction */
-#define READ_BATCH    1024 /* entries looked at in a call: about a millisecond */
 #define RETRY_US      SECOND_US
 #define LATER_US      (SECOND_US / 4) /* until entries of the audit log are written … */
 #define LATER_MAX     32              /* … or so many wait: half a millisecond's work */
@@ -45,33 +38,6 @@ struct waiting {
 	char request_id[EVENT_REQUEST_ID_SIZE];
 	char client[EVENT_CLIENT_SIZE], agent[EVENT_AGENT_SIZE];
 	char data[]; /* JSON */
-};
-
-/* One batch of entries on their way to the disk. */
-struct batch {
-	struct event_row rows[WRITE_BATCH];
-	size_t n;
-	struct chain *moved[WRITE_BATCH];
-	const struct event_chain_row *chains[WRITE_BATCH]; /* what is to be written of those */
-	size_t n_moved;
-};
-
-struct event_log {
-	struct loop *loop;
-	struct store_events *rows;
-	struct event_limits limits;
-	struct chains chains;
-	struct list waiting, watches;
-	struct list later; /* of the audit log: they join those that wait in a while */
-	size_t n_waiting, n_later;
-	bool is_told;
-	bool is_write_due;
-	struct loop_timer *retry, *sweep, *retain, *join;
-	struct rate rate;
-	char key_id[ID_SIZE], request_id[EVENT_REQUEST_ID_SIZE]; /* the origin */
-	char client[EVENT_CLIENT_SIZE], agent[EVENT_AGENT_SIZE];
-	uint64_t suppressed, lost, lost_untold;
-	struct batch batch; /* in the making; large, so it is not on the stack */
 };
 
 static void write_due(struct loop *loop, void *arg);
@@ -483,149 +449,6 @@ void event_watch_remove(struct event_watch *w)
 {
 	if (w->link.next) /* one that was never added is all zeros */
 		list_remove(&w->link);
-}
-
-struct reading {
-	const struct event_filter *filter;
-	int (*fn)(const struct event_line *line, void *arg);
-	void *arg;
-	uint64_t after, former_place;
-	size_t n;        /* entries looked at */
-	bool is_stopped; /* by fn */
-	struct buf line;
-};
-
-static bool has_type(uint64_t types, const char *type)
-{
-	for (unsigned i = 0; i < EVENT_TYPE_COUNT; i++)
-		if ((types & BIT64(i)) && strcmp(event_type_name((enum event_type)i), type) == 0)
-			return true;
-	return types == 0;
-}
-
-static bool is_wanted(const struct event_filter *f, const struct event_row *row)
-{
-	return event_is_audit(row->type) == f->is_audit &&
-	       (!f->sandbox_id || strcmp(f->sandbox_id, row->sandbox_id) == 0) &&
-	       has_type(f->types, row->type);
-}
-
-static int put_line(struct reading *rd, const struct event_row *row)
-{
-	int r;
-
-	buf_truncate(&rd->line, 0);
-	r = entry_put(&rd->line, row, row->place > rd->former_place ? ENTRY_PLAIN : ENTRY_FORMER);
-	return r == 0 && !rd->filter->project_id ? entry_put_place(&rd->line, row->place) : r;
-}
-
-static int read_one(const struct event_row *row, void *arg)
-{
-	struct reading *rd = arg;
-	struct event_line line = {.cursor = rd->filter->project_id ? row->seq : row->place,
-	                          .type = row->type};
-	int r = 0;
-
-	rd->n++;
-	if (is_wanted(rd->filter, row)) {
-		r = put_line(rd, row);
-		if (r < 0)
-			return r;
-		line.json = rd->line.data;
-		line.len = rd->line.len;
-		r = rd->fn(&line, rd->arg);
-	}
-	if (r >= 0)
-		rd->after = line.cursor;
-	rd->is_stopped = r > 0;
-	return r;
-}
-
-int event_log_read(struct event_log *log, const struct event_filter *filter, uint64_t *after,
-                   int (*fn)(const struct event_line *line, void *arg), void *arg, struct err *err)
-{
-	struct reading rd = {.filter = filter,
-	                     .fn = fn,
-	                     .arg = arg,
-	                     .after = *after,
-	                     .former_place = log->chains.former.head_seq};
-	char name[EVENT_CHAIN_SIZE];
-	int r;
-
-	if (filter->project_id)
-		chain_name(name, filter->project_id, /* is_former= */ false, filter->is_audit);
-
-	buf_init(&rd.line, SIZE_MAX / 2); /* entries are short, unless somebody has altered one */
-	r = store_events_each(log->rows, filter->project_id ? name : NULL, *after, READ_BATCH,
-	                      read_one, &rd, err);
-	buf_done(&rd.line);
-	*after = rd.after;
-	return r < 0 ? r : rd.is_stopped || rd.n == READ_BATCH;
-}
-
-static void tell_chain(const struct event_chain_row *row, struct event_chain_status *ret)
-{
-	const size_t id_len = strcspn(row->project_id, "/");
-
-	*ret = (struct event_chain_status){
-		.is_audit = row->project_id[id_len] != '\0',
-		.anchor_seq = row->anchor_seq,
-		.head_seq = row->head_seq,
-		.count = row->count,
-	};
-	memcpy(ret->project_id, row->project_id, id_len);
-	chain_hex(row->anchor_hash, ret->anchor_hash);
-	chain_hex(row->head_hash, ret->head_hash);
-}
-
-static const struct chain *chain_of(const struct event_log *log, const char *project_id,
-                                    bool is_of_audit)
-{
-	char name[EVENT_CHAIN_SIZE];
-
-	chain_name(name, project_id, /* is_former= */ false, is_of_audit);
-	return chains_find(&log->chains, name);
-}
-
-void event_log_chain(const struct event_log *log, const char *project_id, bool is_of_audit,
-                     struct event_chain_status *ret)
-{
-	static const struct event_chain_row none;
-	const struct chain *c = chain_of(log, project_id, is_of_audit);
-
-	tell_chain(c ? &c->row : &none, ret);
-}
-
-void event_log_each_chain(const struct event_log *log,
-                          void (*fn)(const struct event_chain_status *status, void *arg), void *arg)
-{
-	struct event_chain_status status;
-
-	for (const struct chain *c = log->chains.all; c; c = c->hh.next) {
-		tell_chain(&c->row, &status);
-		fn(&status, arg);
-	}
-}
-
-bool event_log_former(const struct event_log *log, struct event_chain_status *ret)
-{
-	tell_chain(&log->chains.former, ret);
-	return ret->head_seq > 0;
-}
-
-uint64_t event_log_removed(const struct event_log *log, const struct event_filter *filter)
-{
-	const struct event_chain_row *former = &log->chains.former;
-	const struct chain *c;
-
-	if (!filter->project_id)
-		return log->chains.removed_place;
-	c = chain_of(log, filter->project_id, filter->is_audit);
-	if (!c)
-		return 0;
-	/* A chain that goes on behind the former one begins with that one's end as its anchor. */
-	return c->row.anchor_place == 0 && c->row.anchor_seq > 0 ? former->anchor_seq
-	                                                         : c->row.anchor_seq;
 }
 
 void event_log_status(const struct event_log *log, struct event_status *ret)
