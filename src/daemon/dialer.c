@@ -9,9 +9,9 @@
 #include "base/fd.h"
 #include "daemon/child.h"
 #include "daemon/confine/confine.h"
-#include "daemon/outgoing.h"
-#include "hook/dial_msg.h"
+#include "daemon/dial_rules.h"
 #include "net/match/range.h"
+#include "outgoing/dial_msg.h"
 
 #include <ifaddrs.h>
 #include <netdb.h>
@@ -40,7 +40,7 @@ struct dialer_process {
 	struct loop *loop;
 	int link_fd;
 	struct loop_io *io;
-	struct outgoing_ranges allowed;
+	struct dial_rules rules;
 	struct dial_call calls[CALLS_MAX];
 };
 
@@ -112,14 +112,15 @@ static int connect_to(const struct addrinfo *ai)
 	return take_fd(&fd);
 }
 
-static int try_all(const struct dialer_process *p, const struct addrinfo *list, char *why,
-                   size_t size)
+/* is_named: by a setting, so that it may lie anywhere. */
+static int try_all(const struct dialer_process *p, const struct addrinfo *list, bool is_named,
+                   char *why, size_t size)
 {
 	struct cidr own[OWN_MAX];
 	const struct range_site site = {.own = own,
 	                                .n_own = list_own(own),
-	                                .may_open = p->allowed.items,
-	                                .n_may_open = p->allowed.n};
+	                                .may_open = p->rules.ranges,
+	                                .n_may_open = p->rules.n_ranges};
 	int fd = -1;
 
 	for (const struct addrinfo *ai = list; ai && fd < 0; ai = ai->ai_next) {
@@ -127,7 +128,7 @@ static int try_all(const struct dialer_process *p, const struct addrinfo *list, 
 
 		if (!read_address(ai->ai_addr, &a))
 			continue;
-		if (!range_is_open(&site, &a, p->allowed.items, p->allowed.n)) {
+		if (!is_named && !range_is_open(&site, &a, p->rules.ranges, p->rules.n_ranges)) {
 			(void)snprintf(why, size, "its address is not a public one (%s)",
 			               range_kind_name(range_kind_of(&site, &a)));
 			continue;
@@ -153,7 +154,8 @@ static void dial(const struct dialer_process *p, const struct dial_request *req)
 	if (r != 0)
 		(void)snprintf(why, sizeof(why), "cannot resolve the name: %s", gai_strerror(r));
 	else
-		fd = try_all(p, list, why, sizeof(why));
+		fd = try_all(p, list, dial_rules_name(&p->rules, req->host, req->port & 0xffff),
+		             why, sizeof(why));
 	reply(p->link_fd, req->tag, fd, fd >= 0 ? "" : why);
 }
 
@@ -225,7 +227,7 @@ int dialer_main(const struct site *site, int link_fd, int control_fd)
 	child_disregard(SIGTERM); /* it goes when the gateway has gone, not before */
 	for (size_t i = 0; i < CALLS_MAX; i++)
 		p.calls[i].p = &p;
-	r = outgoing_ranges_parse(&p.allowed, site->config->webhooks_allow, &err);
+	r = dial_rules_read(&p.rules, site->config, &err);
 	if (r == 0)
 		r = confine(&(struct confine_plan){.part = CONFINE_DIALER,
 		                                   .uid = NOBODY,

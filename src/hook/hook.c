@@ -10,10 +10,8 @@
 #include "base/id.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "hook/delivery.h"
 #include "hook/hook_secret.h"
 #include "hook/sign.h"
-#include "http/parse.h"
 #include "net/match/range.h"
 #include "net/match/url.h"
 #include "store/tables/hooks.h"
@@ -36,7 +34,6 @@ struct hook {
 	struct hooks *hooks;
 	char id[ID_SIZE], project_id[ID_SIZE];
 	char *url_text, *types_text; /* types_text may be "" */
-	struct url url;              /* its path is url_text's */
 	char *secret;                /* as in its row (hook_secret.h) */
 	uint64_t types;
 	uint64_t created_us;
@@ -47,10 +44,9 @@ struct hook {
 	uint64_t begun_us; /* when it was first tried */
 	unsigned failures; /* of this entry */
 	uint64_t dropped, delivered;
-	uint64_t dial_tag; /* 0: not dialling */
-	struct delivery *delivery;
-	struct loop_timer *timer; /* the next attempt, or the next look at the log */
-	char last_error[640];     /* "" = the last one went well */
+	struct outgoing_call *call; /* NULL: none is under way */
+	struct loop_timer *timer;   /* the next attempt, or the next look at the log */
+	char last_error[640];       /* "" = the last one went well */
 };
 
 struct hooks {
@@ -64,11 +60,6 @@ struct hooks {
 };
 
 static void look(struct loop *loop, void *arg);
-
-static bool is_busy(const struct hook *h)
-{
-	return h->dial_tag != 0 || h->delivery;
-}
 
 static void done_with_entry(struct hook *h)
 {
@@ -86,7 +77,7 @@ static void done_with_entry(struct hook *h)
 static void attempt_failed(struct hook *h, const char *why)
 {
 	const struct hook_timing *timing = &h->hooks->timing;
-	uint64_t now_us = loop_now_us(h->hooks->config.loop);
+	uint64_t now_us = loop_now_us(h->hooks->config.outgoing.loop);
 	uint64_t pause_us = timing->first_us << MIN(h->failures, 20U);
 
 	h->failures++;
@@ -104,46 +95,21 @@ static void attempt_failed(struct hook *h, const char *why)
 	done_with_entry(h);
 }
 
-static void on_answer(int status, const char *why, void *arg)
+static void on_answer(const struct outgoing_reply *reply, void *arg)
 {
 	struct hook *h = arg;
 	char text[64];
 
-	delivery_free(take_ptr(h->delivery));
-	if (status >= 200 && status < 300) {
+	outgoing_call_free(take_ptr(h->call));
+	if (reply->status >= 200 && reply->status < 300) {
 		h->last_error[0] = '\0';
 		h->delivered++;
 		h->hooks->delivered++;
 		done_with_entry(h);
 		return;
 	}
-	(void)snprintf(text, sizeof(text), "it answered with status %d", status);
-	attempt_failed(h, status ? text : why);
-}
-
-static void host_text(const struct hook *h, char text[HOST_SIZE])
-{
-	if (h->url.host.is_name)
-		(void)snprintf(text, HOST_SIZE, "%s", h->url.host.name.text);
-	else
-		address_format(&h->url.host.address, text);
-}
-
-static int put_request_line(const struct hook *h, struct buf *out)
-{
-	const struct url *url = &h->url;
-	bool is_usual_port = url->port == (url->scheme == URL_HTTPS ? 443 : 80);
-	char host[HOST_SIZE];
-	int r = buf_printf(out, "POST %.*s", (int)url->path_len, url->path);
-
-	host_format(&url->host, host);
-	if (r == 0 && url->query)
-		r = buf_printf(out, "?%.*s", (int)url->query_len, url->query);
-	if (r == 0)
-		r = buf_printf(out, " HTTP/1.1\r\nHost: %s", host);
-	if (r == 0 && !is_usual_port)
-		r = buf_printf(out, ":%u", url->port);
-	return r == 0 ? buf_append(out, "\r\n", 2) : r;
+	(void)snprintf(text, sizeof(text), "it answered with status %d", reply->status);
+	attempt_failed(h, reply->status ? text : reply->why);
 }
 
 static struct hook_secret secret_of(const struct hook *h)
@@ -159,63 +125,38 @@ static bool can_sign(const struct hook *h, struct err *err)
 	return hook_secret_open(&secret, &value, err) == 0;
 }
 
-static int put_request(const struct hook *h, struct buf *out)
+/* Posts the entry with its signature (standardwebhooks.com). */
+static int send_entry(struct hook *h)
 {
 	const struct hook_secret secret = secret_of(h);
 	auto_call(sealed_text_wipe) char *value = NULL;
 	uint64_t seconds = clock_wall_us() / 1000000;
-	char id[ID_SIZE + 24], signature[HOOK_SIGN_SIZE];
+	char id[ID_SIZE + 24], time[24], signature[HOOK_SIGN_SIZE];
+	const struct http_field fields[] = {
+		{"Content-Type", "application/json"},
+		{"webhook-id", id},
+		{"webhook-timestamp", time},
+		{"webhook-signature", signature},
+	};
+	const struct outgoing_request request = {.method = "POST",
+	                                         .url = h->url_text,
+	                                         .fields = fields,
+	                                         .n_fields = ARRAY_SIZE(fields),
+	                                         .body = h->entry.data,
+	                                         .len = h->entry.len};
 	int r = hook_secret_open(&secret, &value, NULL);
 
 	(void)snprintf(id, sizeof(id), "%s.%" PRIu64, h->id, h->seq);
+	(void)snprintf(time, sizeof(time), "%" PRIu64, seconds);
 	if (r == 0)
 		r = hook_sign(value, id, seconds, h->entry.data, h->entry.len, signature);
 	if (r == 0)
-		r = put_request_line(h, out);
-	if (r == 0)
-		r = buf_printf(out,
-		               "User-Agent: cloche\r\nContent-Type: application/json\r\n"
-		               "Content-Length: %zu\r\nConnection: close\r\nwebhook-id: %s\r\n"
-		               "webhook-timestamp: %" PRIu64 "\r\nwebhook-signature: %s\r\n\r\n",
-		               h->entry.len, id, seconds, signature);
-	return r == 0 ? buf_append(out, h->entry.data, h->entry.len) : r;
-}
-
-static void send_entry(struct hook *h, int fd)
-{
-	const struct hooks_config *config = &h->hooks->config;
-	auto_call(buf_done) struct buf request = BUF_INIT(REQUEST_MAX);
-	struct tls_context *tls = h->url.scheme == URL_HTTPS ? config->tls : NULL;
-	char name[HOST_SIZE];
-	struct err err;
-
-	host_text(h, name);
-	if (h->url.scheme == URL_HTTPS && !tls) {
-		(void)close(fd);
-		attempt_failed(h, "this host has no certificates to check a server with");
-	} else if (put_request(h, &request) < 0) {
-		(void)close(fd);
-		attempt_failed(h, "the request could not be made");
-	} else if (delivery_new(config->loop, fd, tls, name, &request, on_answer, h, &h->delivery,
-	                        &err) < 0) {
-		attempt_failed(h, err.message);
-	}
-}
-
-static void on_dialled(int fd, const char *why, void *arg)
-{
-	struct hook *h = arg;
-
-	h->dial_tag = 0;
-	if (fd < 0)
-		attempt_failed(h, why);
-	else
-		send_entry(h, fd);
+		h->call = outgoing_call_new(&h->hooks->config.outgoing, &request, on_answer, h);
+	return r;
 }
 
 static void attempt(struct hook *h)
 {
-	char host[HOST_SIZE];
 	struct err err;
 
 	if (!can_sign(h, &err)) { /* it waits for its secret */
@@ -226,9 +167,9 @@ static void attempt(struct hook *h)
 		return;
 	}
 	if (h->failures == 0)
-		h->begun_us = loop_now_us(h->hooks->config.loop);
-	host_text(h, host);
-	h->dial_tag = dialer_dial(h->hooks->config.dialer, host, h->url.port, on_dialled, h);
+		h->begun_us = loop_now_us(h->hooks->config.outgoing.loop);
+	if (send_entry(h) < 0)
+		attempt_failed(h, "the request could not be made");
 }
 
 static int take_line(const struct event_line *line, void *arg)
@@ -250,7 +191,7 @@ static void look(struct loop *loop, void *arg)
 	int r = 0;
 
 	(void)loop;
-	if (is_busy(h))
+	if (h->call)
 		return;
 	if (h->seq == 0)
 		r = event_log_read(h->hooks->config.events, &filter, &h->after, take_line, h, &err);
@@ -275,8 +216,7 @@ static void hook_free(struct hook *h)
 {
 	list_remove(&h->link);
 	h->hooks->n_all--;
-	dialer_cancel(h->hooks->config.dialer, h->dial_tag);
-	delivery_free(h->delivery);
+	outgoing_call_free(h->call);
 	loop_timer_free(h->timer);
 	buf_done(&h->entry);
 	free(h->url_text);
@@ -289,9 +229,10 @@ static void hook_free(struct hook *h)
 static int read_texts(struct hook *h)
 {
 	const char *why;
+	struct url url;
 
 	h->types = 0;
-	if (url_parse(h->url_text, strlen(h->url_text), &h->url, &why) < 0)
+	if (url_parse(h->url_text, strlen(h->url_text), &url, &why) < 0)
 		return -EINVAL;
 	return h->types_text[0] ? event_types_parse(h->types_text, "types", &h->types, NULL) : 0;
 }
@@ -310,7 +251,7 @@ static int hook_make(struct hooks *hooks, const struct hook_row *row, struct hoo
 	h->created_us = row->created_us;
 	h->cursor = h->after = row->cursor;
 	buf_init(&h->entry, REQUEST_MAX / 2);
-	h->timer = loop_timer_new(hooks->config.loop, look, h);
+	h->timer = loop_timer_new(hooks->config.outgoing.loop, look, h);
 	list_append(&hooks->all, &h->link);
 	hooks->n_all++;
 	if (read_texts(h) < 0) {
@@ -509,9 +450,7 @@ static void replace_text(char **at, const char *with)
 /* Starts again after cursor: the current entry is matched and sent anew. */
 static void begin_again(struct hook *h, uint64_t cursor)
 {
-	dialer_cancel(h->hooks->config.dialer, h->dial_tag);
-	h->dial_tag = 0;
-	delivery_free(take_ptr(h->delivery));
+	outgoing_call_free(take_ptr(h->call));
 	h->cursor = h->after = cursor;
 	h->seq = 0;
 	h->failures = 0;

@@ -16,14 +16,13 @@
  * that the project keeps by name. While it cannot be opened, the hook waits, and skips nothing.
  */
 #include "event/event.h"
-#include "hook/dialer.h"
 #include "hook/sign.h"
 #include "net/match/address.h"
+#include "outgoing/outgoing_call.h"
 #include "secret/secret.h"
 
 struct hooks;
 struct hook;
-struct tls_context;
 
 #define HOOKS_MAX_OF_PROJECT 16
 #define HOOKS_MAX            256 /* of all, but for their shares */
@@ -35,12 +34,10 @@ struct hook_timing {
 };
 
 struct hooks_config {
-	struct loop *loop;
+	struct outgoing outgoing;
 	struct store *store; /* to be closed after the hooks */
 	struct event_log *events;
 	const struct secrets *secrets; /* to be closed after the hooks; NULL: nothing is sealed */
-	struct dialer *dialer;
-	struct tls_context *tls; /* NULL: no https */
 	const struct cidr *allowed;
 	size_t n_allowed;                 /* that are not public, and may be sent to all the same */
 	const struct hook_timing *timing; /* NULL = the usual */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/fd.h"
 #include "base/log.h"
-#include "hook/dial_msg.h"
 #include "hook/hook.h"
 #include "hook/sign.h"
+#include "outgoing/dial_msg.h"
 #include "test.h"
 
 #include <stdio.h>
@@ -43,10 +43,9 @@ static void open_all(void)
 	rig.peer_fd = pair[0];
 	rig.dialer = dialer_new(rig.loop);
 	dialer_attach(rig.dialer, pair[1]);
-	hooks.loop = rig.loop;
 	hooks.store = rig.store;
 	hooks.events = rig.events;
-	hooks.dialer = rig.dialer;
+	hooks.outgoing = (struct outgoing){.loop = rig.loop, .dialer = rig.dialer};
 	CHECK_INT(hooks_open(&hooks, &rig.hooks, NULL), 0);
 }
 

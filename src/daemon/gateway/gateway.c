@@ -113,7 +113,7 @@ static bool take_news(struct gateway *g)
 	if (lost.part == CHILD_WALL)
 		wall_client_attach(g->wall, fds[0]);
 	else
-		dialer_attach(g->outgoing.dialer, fds[0]);
+		dialer_attach(g->senders.outgoing.dialer, fds[0]);
 	return true;
 }
 
@@ -214,7 +214,7 @@ static int run(struct gateway *g, struct err *err)
 	if (r == 0)
 		r = read_seal_key(g, err);
 	if (r == 0)
-		r = outgoing_prepare(&g->outgoing, c, err);
+		r = senders_prepare(&g->senders, c, err);
 	sources_read(&g->sources, c->templates_sources); /* likewise */
 	registries_read(&g->registries);
 	if (r == 0)

@@ -8,9 +8,9 @@
 #include "api/operate/host_reading.h"
 #include "base/text/toml.h"
 #include "daemon/child.h"
-#include "daemon/outgoing.h"
 #include "daemon/probe/registries.h"
 #include "daemon/probe/sources.h"
+#include "daemon/senders.h"
 #include "daemon/wall.h"
 #include "http/target.h"
 #include "http/tls.h"
@@ -40,7 +40,7 @@ struct gateway {
 	struct fleet *fleet;
 	struct http_server *server;
 	struct tls_context *tls;
-	struct outgoing outgoing;
+	struct senders senders;
 	struct sources sources;
 	struct host_registries registries;
 	struct builds *builds;

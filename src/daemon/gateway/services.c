@@ -70,8 +70,8 @@ static int open_events(struct gateway *g, struct err *err)
 
 static int open_outgoing(struct gateway *g, struct err *err)
 {
-	return outgoing_open(&g->outgoing, g->loop, g->store, g->events, g->secrets, g->fds->dialer,
-	                     err);
+	return senders_open(&g->senders, g->loop, g->store, g->events, g->secrets, g->fds->dialer,
+	                    err);
 }
 
 static int open_keyring(struct gateway *g, struct err *err)
@@ -145,7 +145,7 @@ static void on_secret(const char *project_id, const char *name, void *arg)
 	const struct gateway *g = arg;
 
 	network_on_secret(g->fleet, project_id, name);
-	hooks_on_secret(g->outgoing.hooks, project_id, name);
+	hooks_on_secret(g->senders.hooks, project_id, name);
 }
 
 static int open_secrets(struct gateway *g, struct err *err)
@@ -274,9 +274,9 @@ static int open_problems(struct gateway *g, struct err *err)
 	                                                     .fleet = g->fleet,
 	                                                     .store = g->store,
 	                                                     .events = g->events,
-	                                                     .dialer = g->outgoing.dialer,
+	                                                     .dialer = g->senders.outgoing.dialer,
 	                                                     .secrets = g->secrets,
-	                                                     .hooks = g->outgoing.hooks});
+	                                                     .hooks = g->senders.hooks});
 	return 0;
 }
 
@@ -303,7 +303,7 @@ static int open_api(struct gateway *g, struct err *err)
 	                      .currency = g->site->config->currency,
 	                      .events = g->events,
 	                      .seal_key = g->seal_key,
-	                      .hooks = g->outgoing.hooks,
+	                      .hooks = g->senders.hooks,
 	                      .secrets = g->secrets,
 	                      .builds = g->builds,
 	                      .problems = g->problems,
@@ -405,7 +405,7 @@ void services_close(struct gateway *g)
 	logins_free(g->logins);
 	if (g->keyring)
 		keyring_free(g->keyring);
-	outgoing_close(&g->outgoing);
+	senders_close(&g->senders);
 	secrets_close(g->secrets);
 	master_keys_done(&g->master_keys);
 	seal_key_free(g->seal_key);

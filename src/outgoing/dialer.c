@@ -4,12 +4,12 @@
  * dropped with its socket. If a message does not fit into the socket, the call fails: its caller
  * tries again later anyway.
  */
-#include "hook/dialer.h"
+#include "outgoing/dialer.h"
 
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "hook/dial_msg.h"
+#include "outgoing/dial_msg.h"
 
 #include <stdio.h>
 #include <string.h>

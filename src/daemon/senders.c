@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/senders.h"
+
+#include "http/tls.h"
+
+#include <stdlib.h>
+
+#define CA_FILE                                                                                    \
+	"/etc/ssl/certs/ca-certificates.crt" /* Debian's, in one file: read once, and whole */
+
+int senders_prepare(struct senders *s, const struct config *config, struct err *err)
+{
+	const char *ca_file = getenv("SSL_CERT_FILE");
+	struct err why;
+
+	if (tls_context_new_client(ca_file ? ca_file : CA_FILE, &s->outgoing.tls, &why) < 0)
+		log_debug("gateway.no_certificates", "error='%s'", why.message);
+	return dial_rules_read(&s->rules, config, err);
+}
+
+int senders_open(struct senders *s, struct loop *loop, struct store *store,
+                 struct event_log *events, const struct secrets *secrets, int dialer_fd,
+                 struct err *err)
+{
+	struct hooks_config config = {
+		.store = store,
+		.events = events,
+		.secrets = secrets,
+		.allowed = s->rules.ranges,
+		.n_allowed = s->rules.n_ranges,
+	};
+
+	s->outgoing.loop = loop;
+	s->outgoing.dialer = dialer_new(loop);
+	dialer_attach(s->outgoing.dialer, dialer_fd);
+	config.outgoing = s->outgoing;
+	return hooks_open(&config, &s->hooks, err);
+}
+
+void senders_close(struct senders *s)
+{
+	hooks_close(s->hooks);
+	dialer_free(s->outgoing.dialer);
+	tls_context_free(s->outgoing.tls);
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* What the gateway sends out by itself, and what it sends it through: webhooks, by the dialer. */
+#include "daemon/dial_rules.h"
+#include "hook/hook.h"
+
+struct senders {
+	struct outgoing outgoing;
+	struct dial_rules rules;
+	struct hooks *hooks;
+};
+/* Called while the host's certificates can still be read. */
+must_check int senders_prepare(struct senders *s, const struct config *config, struct err *err);
+/* Owns dialer_fd. */
+must_check int senders_open(struct senders *s, struct loop *loop, struct store *store,
+                            struct event_log *events, const struct secrets *secrets, int dialer_fd,
+                            struct err *err);
+void senders_close(struct senders *s);
