@@ -121,11 +121,13 @@ static uint64_t read_deadline_us(const struct conn *c)
 	case CONN_HEAD:
 		return c->since_us + limits->head_us;
 	case CONN_REQUEST:
-		return wants_read(c) ? c->last_read_us + limits->body_idle_us : UINT64_MAX;
+		return wants_read(c) && !c->req->may_body_rest
+		               ? c->last_read_us + limits->body_idle_us
+		               : UINT64_MAX;
 	case CONN_DRAIN:
 	case CONN_LINGER:
 		return c->since_us + limits->linger_us;
-	case CONN_UPGRADED: /* may be silent for long; TCP's keepalive finds a dead peer */
+	case CONN_UPGRADED: /* like a body that may rest: TCP's keepalive finds a dead peer */
 	case CONN_CLOSING:
 	case CONN_DEAD:
 	case CONN_STATE_COUNT:

@@ -66,7 +66,7 @@ struct http_req {
 	bool is_whole; /* of the reply, for on_done() */
 
 	uint64_t body_max, body_seen;
-	bool takes_body, is_body_paused, has_body_ended;
+	bool takes_body, is_body_paused, has_body_ended, may_body_rest;
 	http_body_fn on_body;
 	void *on_body_arg;
 	struct buf body; /* JSON being collected */

@@ -285,6 +285,11 @@ void http_on_body(struct http_req *req, http_body_fn fn, void *arg)
 	conn_take_body(req->conn);
 }
 
+void http_body_may_rest(struct http_req *req)
+{
+	req->may_body_rest = true;
+}
+
 void http_body_pause(struct http_req *req, bool on)
 {
 	if (req->is_body_paused == on)

@@ -200,6 +200,8 @@ typedef void (*http_body_fn)(struct http_req *req, const char *data, size_t len,
 void http_on_body(struct http_req *req, http_body_fn fn, void *arg);
 void http_body_pause(struct http_req *req,
                      bool on); /* on: fn is not called, and the client is not read */
+/* The body is a conversation that may be silent for long: body_idle_us does not hold for it. */
+void http_body_may_rest(struct http_req *req);
 /* Exactly once, when the req ends. */
 typedef void (*http_done_fn)(void *arg);
 void http_on_done(struct http_req *req, http_done_fn fn, void *arg);

@@ -51,7 +51,8 @@ enum frame_type {
 	FRAME_OUTPUT,       /* u64 offset, u8 stream (enum frame_stream), bytes */
 	FRAME_INPUT_ACK, /* u64: stdin bytes taken so far; the host may send FRAME_WINDOW past it.
 	                    After a RESUME the first one says how much has arrived: the host
-	                    continues there */
+	                    continues there. One that says the last count again says that the
+	                    program has closed its stdin, and more will be thrown away */
 	FRAME_EXIT, /* struct channel_exit (start.h); output that exists then was sent before it */
 	FRAME_CLOSED, /* all output of the channel is sent, nothing follows (after EXIT) */
 	FRAME_PONG,   /* u64 */

@@ -106,6 +106,9 @@ def test_input_that_nobody_can_read_is_refused(stdin):
     assert write(b"late")[0] == 404
     write = stdin("cat", attachStdin=True)
     assert write(close=True)[0] == 200 and write.wait() == 0
+    write = stdin("head -c 1; exec 0<&-; sleep 60", attachStdin=True)
+    status, body = write(bytes(3_000_000))
+    assert (status, body["error"]["code"]) == (400, "command_stdin_unavailable") and "has closed its stdin" in body["error"]["message"]
 
 
 def routes():

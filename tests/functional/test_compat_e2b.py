@@ -232,7 +232,7 @@ INSIDE = ["process.Process/List", "process.Process/SendInput", "process.Process/
           "filesystem.Filesystem/Stat", "filesystem.Filesystem/ListDir", "filesystem.Filesystem/MakeDir", "filesystem.Filesystem/Move",
           "filesystem.Filesystem/Remove", "filesystem.Filesystem/CreateWatcher", "filesystem.Filesystem/GetWatcherEvents",
           "filesystem.Filesystem/RemoveWatcher"]
-STREAMS = ["process.Process/Start", "process.Process/Connect", "filesystem.Filesystem/WatchDir"]
+STREAMS = ["process.Process/Start", "process.Process/Connect", "process.Process/StreamInput", "filesystem.Filesystem/WatchDir"]
 
 
 @pytest.fixture(scope="module")

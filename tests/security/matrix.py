@@ -270,6 +270,7 @@ E2B = {
     "POST /process.Process/Connect": inside(PROCESS, is_stream=True),
     "POST /process.Process/List": inside({}),
     "POST /process.Process/SendInput": inside({**PROCESS, "input": {"stdin": ""}}),
+    "POST /process.Process/StreamInput": inside({"start": PROCESS}, is_stream=True),
     "POST /process.Process/CloseStdin": inside(PROCESS),
     "POST /process.Process/SendSignal": inside({**PROCESS, "signal": "SIGNAL_SIGTERM"}),
     "POST /process.Process/Update": inside(PROCESS),

@@ -409,6 +409,11 @@ int channel_emit(struct channel *c, struct buf *out, uint32_t epoch)
 		}
 		return r < 0 ? r : 1;
 	}
+	if (!c->has_exit && input_refusal_due(&c->input)) {
+		r = emit_u64(c, out, epoch, FRAME_INPUT_ACK, c->input.told);
+		c->input.told_refusal = r >= 0;
+		return r < 0 ? r : 1;
+	}
 	r = emit_output(c, out, epoch);
 	if (r != 0)
 		return r;
@@ -456,6 +461,7 @@ void channel_hold(struct channel *c)
 {
 	c->is_resumed = false;
 	c->told_started = c->told_input = c->told_exit = c->told_closed = false;
+	c->input.told_refusal = false;
 	/* Not sent on this connection; what the host has it says in its RESUME. */
 	c->output.sent = c->output.acked;
 }

@@ -5,6 +5,7 @@
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <termios.h>
 
 void input_init(struct input *in, void (*on_change)(void *arg), void *arg)
@@ -52,6 +53,14 @@ static bool write_veof(struct input *in)
 	return write(in->fd, bytes, n) >= 0 || errno != EAGAIN;
 }
 
+/* Who has closed the other end will read nothing more. After an INPUT_END the host sends nothing
+ * that could be lost, so it need not know. */
+static void refuse(struct input *in)
+{
+	in->is_refused = !in->is_ending;
+	close_now(in);
+}
+
 static void write_some(struct input *in)
 {
 	while (in->bytes.len > 0) {
@@ -62,7 +71,7 @@ static void write_some(struct input *in)
 		if (n < 0 && errno == EAGAIN)
 			break;
 		if (n <= 0) {
-			close_now(in); /* EPIPE: nobody will read it */
+			refuse(in); /* EPIPE */
 			return;
 		}
 		in->last = in->bytes.data[n - 1];
@@ -76,7 +85,7 @@ static void write_some(struct input *in)
 	}
 	if (in->bytes.len == 0)
 		buf_done(&in->bytes);
-	loop_io_set(in->io, in->bytes.len > 0 || in->is_ending ? EPOLLOUT : 0);
+	loop_io_set(in->io, in->bytes.len > 0 || in->is_ending ? EPOLLOUT : in->idle_events);
 	in->on_change(in->arg);
 }
 
@@ -87,7 +96,7 @@ static void input_on_io(struct loop *loop, uint32_t events, void *arg)
 	(void)loop;
 	/* With nothing to write only the reader's end can have woken us. */
 	if ((events & (EPOLLERR | EPOLLHUP)) && !in->is_pty)
-		close_now(in);
+		refuse(in);
 	else
 		write_some(in);
 }
@@ -95,10 +104,14 @@ static void input_on_io(struct loop *loop, uint32_t events, void *arg)
 int input_open(struct input *in, struct loop *loop, int fd, bool is_pty)
 {
 	int r = loop_io_add(loop, fd, EPOLLOUT, input_on_io, in, &in->io);
+	struct stat st;
 
 	if (r < 0)
 		return r;
-	loop_io_set(in->io, 0);
+	/* A pipe says when its reader closes it. A terminal's and a kernel's ends are seen
+	 * elsewhere. */
+	in->idle_events = fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) ? EPOLLERR : 0;
+	loop_io_set(in->io, in->idle_events);
 	in->fd = fd;
 	in->is_pty = is_pty;
 	return 0;
@@ -136,4 +149,9 @@ bool input_ack_due(const struct input *in, uint64_t *ret_count)
 
 	*ret_count = taken;
 	return taken > in->told && (in->bytes.len == 0 || taken - in->told >= FRAME_WINDOW / 4);
+}
+
+bool input_refusal_due(const struct input *in)
+{
+	return in->is_refused && !in->told_refusal && in->told == in->arrived;
 }

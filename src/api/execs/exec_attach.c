@@ -32,7 +32,8 @@ struct attach {
 	uint64_t seq;
 	struct buf held; /* stdin that had no room yet */
 	char request_id[ID_SIZE];
-	bool is_over; /* the last message is sent */
+	bool told_closed; /* that the program has closed its stdin */
+	bool is_over;     /* the last message is sent */
 };
 
 /* Sends one text message {NAME: …}, with what put() writes. */
@@ -142,17 +143,28 @@ static void pump_output(struct attach *a)
 	loop_job_start(a->again);
 }
 
-/* Input for an exec that takes no more is dropped: its end, or the stream that goes on, tells the
- * client enough. */
+/* Says once that the program reads no more. It goes on, so the client stays. */
+static void tell_closed(struct attach *a, const struct err *err)
+{
+	if (!a->told_closed)
+		send_control(a, "error", put_err, err);
+	a->told_closed = true;
+}
+
+/* Input for an exec that has ended is dropped: its end tells the client enough. */
 static void pump_input(struct attach *a)
 {
+	struct err err;
+
 	while (a->held.len > 0) {
 		ssize_t n = -ESRCH;
 
 		if (a->e)
-			n = exec_write_stdin(a->e, a->held.data, a->held.len, NULL);
+			n = exec_write_stdin(a->e, a->held.data, a->held.len, &err);
 		if (n == 0)
 			return;
+		if (n < 0 && a->e && exec_has_closed_stdin(a->e))
+			tell_closed(a, &err);
 		buf_consume(&a->held, n < 0 ? a->held.len : (size_t)n);
 	}
 	ws_pause(a->ws, false);

@@ -83,6 +83,7 @@ int envd_send_input(struct http_req *req, struct err *err);
 int envd_close_stdin(struct http_req *req, struct err *err);
 int envd_send_signal(struct http_req *req, struct err *err);
 int envd_update(struct http_req *req, struct err *err);
+int envd_stream_input(struct http_req *req, struct err *err); /* stream_input.c */
 
 /* filesystem.c, watch.c */
 int envd_stat(struct http_req *req, struct err *err);

@@ -63,6 +63,7 @@ static const struct http_route routes[] = {
 	{HTTP_POST,   PROCESS "/Connect",        envd_connect,          HTTP_BODY_STREAM, 0, RPC_MAX, .audit = AUDIT_READ},
 	{HTTP_POST,   PROCESS "/List",           envd_list,             HTTP_BODY_JSON, 0, .audit = AUDIT_NONE},
 	{HTTP_POST,   PROCESS "/SendInput",      envd_send_input,       HTTP_BODY_JSON, 0, RPC_MAX},
+	{HTTP_POST,   PROCESS "/StreamInput",    envd_stream_input,     HTTP_BODY_STREAM, 0},
 	{HTTP_POST,   PROCESS "/CloseStdin",     envd_close_stdin,      HTTP_BODY_JSON, 0},
 	{HTTP_POST,   PROCESS "/SendSignal",     envd_send_signal,      HTTP_BODY_JSON, 0},
 	{HTTP_POST,   PROCESS "/Update",         envd_update,           HTTP_BODY_JSON, 0},

@@ -9,6 +9,9 @@
  * against the channel's own state, so an agent can lie only about its own sandbox. A channel number
  * that was never given out is an error; frames for forgotten channels are dropped and counted.
  *
+ * An agent that repeats an INPUT_ACK says that nobody will read more. That is a fact for the
+ * channel's owner; what is sent nevertheless is taken as before.
+ *
  * Input is kept until the agent has taken it, and START until the agent says anything about the
  * channel, so a lost connection loses neither. An agent lists every channel that it has. A channel
  * that it does not list and never spoke of has not run, and is started again. This is done only
@@ -306,6 +309,8 @@ static int on_input_ack(struct channel *ch, struct unpack *u)
 		ch->input_sent = ch->input_taken = taken;
 	if (taken < ch->input_taken || taken > ch->input_sent)
 		return -EPROTO;
+	if (ch->is_input_known && taken == ch->input_taken)
+		ch->is_input_refused = true;
 	buf_consume(&ch->untaken, (size_t)(taken - ch->input_taken));
 	ch->input_taken = taken;
 	if (ch->untaken.len == 0)

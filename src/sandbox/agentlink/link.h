@@ -81,7 +81,8 @@ struct channel { /* in its owner; fields are channel.c's */
 	struct buf untaken;  /* input from input_taken to input_sent, to be sent again if need be */
 	bool is_input_known; /* false after a resume, until the agent says what has arrived */
 	bool is_input_ended;
-	struct buf start; /* its START, until the agent mentions the channel */
+	bool is_input_refused; /* the program has closed its stdin, says the agent */
+	struct buf start;      /* its START, until the agent mentions the channel */
 	bool is_sent_again;
 	bool is_listed, is_resumed, has_started, has_exited; /* on this connection */
 	UT_hash_handle hh;

@@ -41,8 +41,9 @@ bool exec_is_over(const struct exec *e);  /* exited or failed */
 struct spool *exec_spool(struct exec *e); /* borrowed */
 uint32_t exec_pid(const struct exec *e);  /* inside; 0 = not known yet */
 bool exec_has_pty(const struct exec *e);
-bool exec_has_stdin(const struct exec *e);       /* that can be written to, or could */
-uint64_t exec_stdin_bytes(const struct exec *e); /* that were written to it so far */
+bool exec_has_stdin(const struct exec *e);        /* that can be written to, or could */
+bool exec_has_closed_stdin(const struct exec *e); /* its program has, before its callers did */
+uint64_t exec_stdin_bytes(const struct exec *e);  /* that were written to it so far */
 const json_t *exec_argv(const struct exec *e); /* borrowed; NULL: it was given as a shell's words */
 const char *exec_cwd(const struct exec *e);    /* as asked for, or NULL */
 uint64_t exec_ended_us(const struct exec *e);  /* wall clock; 0 = it runs */

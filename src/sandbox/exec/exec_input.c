@@ -24,6 +24,11 @@ static int check_stdin(const struct exec *e, struct err *err)
 	return 0;
 }
 
+bool exec_has_closed_stdin(const struct exec *e)
+{
+	return e->channel.is_input_refused && !e->is_stdin_ended;
+}
+
 ssize_t exec_put_stdin(struct exec *e, const void *data, size_t len, struct err *err)
 {
 	int r = check_stdin(e, err);
@@ -33,6 +38,10 @@ ssize_t exec_put_stdin(struct exec *e, const void *data, size_t len, struct err 
 		return r;
 	if (e->is_stdin_ended)
 		return err_set(err, ERR_CONFLICT, 0, "the stdin of exec %s is closed", e->id);
+	if (exec_has_closed_stdin(e))
+		return err_set(err, ERR_CONFLICT, EPIPE,
+		               "the program of exec %s has closed its stdin, and will read no more",
+		               e->id);
 	n = channel_write(&e->channel, data, len);
 	if (n < 0)
 		return err_set(err, ERR_CONFLICT, (int)-n, "exec %s reads no more input", e->id);

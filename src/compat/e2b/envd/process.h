@@ -9,3 +9,6 @@ must_check int process_find(struct sandbox *s, const json_t *message, bool is_ru
                             struct exec **ret, struct err *err);
 must_check int process_read_pty(const json_t *message, bool *ret_has, uint16_t *ret_rows,
                                 uint16_t *ret_cols, struct err *err);
+/* message.input for e, of its kind: a pipe's or a terminal's bytes, which the caller owns. */
+must_check int process_read_input(const json_t *message, const struct exec *e, char **ret,
+                                  size_t *ret_len, struct err *err);

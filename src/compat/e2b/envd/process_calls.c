@@ -136,17 +136,13 @@ static void feed(struct http_req *req, struct exec *e, char *data, size_t len, b
 	http_on_done(req, on_input_done, call);
 }
 
-int envd_send_input(struct http_req *req, struct err *err)
+int process_read_input(const json_t *message, const struct exec *e, char **ret, size_t *ret_len,
+                       struct err *err)
 {
 	const json_t *input = NULL;
 	const char *text = NULL, *tty = NULL;
-	char *data = NULL;
-	struct exec *e;
-	size_t len;
-	int r = find(req, &e, err);
+	int r = body_object(message, "input", &input, err);
 
-	if (r == 0)
-		r = body_object(http_json(req), "input", &input, err);
 	if (r == 0)
 		r = body_text(input, "stdin", &text, err);
 	if (r == 0)
@@ -157,11 +153,21 @@ int envd_send_input(struct http_req *req, struct err *err)
 		return err_set(err, ERR_INTERNAL, 0, "input of %s for a process with %s",
 		               tty ? "a terminal" : "a pipe",
 		               exec_has_pty(e) ? "a terminal" : "a pipe");
-	r = body_base64(tty ? tty : text ? text : "", "input", &data, &len, err);
-	if (r < 0)
-		return r;
-	feed(req, e, data, len, /* closes= */ false);
-	return 0;
+	return body_base64(tty ? tty : text ? text : "", "input", ret, ret_len, err);
+}
+
+int envd_send_input(struct http_req *req, struct err *err)
+{
+	char *data = NULL;
+	struct exec *e;
+	size_t len;
+	int r = find(req, &e, err);
+
+	if (r == 0)
+		r = process_read_input(http_json(req), e, &data, &len, err);
+	if (r == 0)
+		feed(req, e, data, len, /* closes= */ false);
+	return r;
 }
 
 int envd_close_stdin(struct http_req *req, struct err *err)

@@ -5,13 +5,12 @@
 
 #include <string.h>
 
-#define MESSAGE_MAX       ((size_t)4 * 1024 * 1024)
 #define END_MAX           ((size_t)8 * 1024)
 #define STREAM_TYPE       "application/connect+json"
 #define KEEPALIVE_SECONDS 90
 #define TIMEOUT_MS_MAX    UINT64_C(31536000000)
 
-int rpc_envelope_read(const void *data, size_t len, json_t **ret, struct err *err)
+int rpc_envelope_next(const void *data, size_t len, json_t **ret, size_t *ret_size, struct err *err)
 {
 	const unsigned char *p = data;
 	size_t size;
@@ -21,19 +20,31 @@ int rpc_envelope_read(const void *data, size_t len, json_t **ret, struct err *er
 	size = (size_t)p[1] << 24 | (size_t)p[2] << 16 | (size_t)p[3] << 8 | p[4];
 	if (p[0] != 0)
 		return err_set(err, ERR_BAD_REQUEST, 0, "the envelope's flags must be 0");
-	if (size > MESSAGE_MAX)
+	if (size > RPC_MESSAGE_MAX)
 		return err_set(err, ERR_TOO_LARGE, 0, "a message may have up to %zu bytes",
-		               MESSAGE_MAX);
+		               RPC_MESSAGE_MAX);
 	if (len < RPC_ENVELOPE_HEAD + size)
 		return 0;
-	if (len > RPC_ENVELOPE_HEAD + size)
-		return err_set(err, ERR_BAD_REQUEST, 0, "there is more than one envelope");
+	*ret_size = RPC_ENVELOPE_HEAD + size;
 	if (size == 0)
 		*ret = json_object();
 	else if (json_parse_up_to((const char *)p + RPC_ENVELOPE_HEAD, size,
 	                          JSON_REQUEST_VALUES_MAX, ret, err) < 0)
 		return -EINVAL;
 	return 1;
+}
+
+int rpc_envelope_read(const void *data, size_t len, json_t **ret, struct err *err)
+{
+	auto_json json_t *message = NULL;
+	size_t size = 0;
+	int r = rpc_envelope_next(data, len, &message, &size, err);
+
+	if (r > 0 && size < len)
+		return err_set(err, ERR_BAD_REQUEST, 0, "there is more than one envelope");
+	if (r > 0)
+		*ret = take_ptr(message);
+	return r;
 }
 
 struct taking {
@@ -102,11 +113,10 @@ static bool is_stream_type(const char *type)
 	return len == strlen(STREAM_TYPE) && strncmp(type, STREAM_TYPE, len) == 0;
 }
 
-int rpc_take(struct http_req *req, rpc_fn fn)
+int rpc_admit(struct http_req *req)
 {
 	struct envd_caller caller;
 	struct err err = {0};
-	struct taking *t;
 	int r = envd_find(req, &caller, &err);
 
 	if (r == 0 && !is_stream_type(http_header(req, "Content-Type")))
@@ -114,10 +124,17 @@ int rpc_take(struct http_req *req, rpc_fn fn)
 		            "the body must be of the type " STREAM_TYPE);
 	if (r < 0)
 		rpc_end(req, &err);
-	if (r != 0)
+	return r != 0;
+}
+
+int rpc_take(struct http_req *req, rpc_fn fn)
+{
+	struct taking *t;
+
+	if (rpc_admit(req) != 0)
 		return 1;
 	t = xnew0(struct taking);
-	*t = (struct taking){.in = BUF_INIT(MESSAGE_MAX + RPC_ENVELOPE_HEAD), .fn = fn};
+	*t = (struct taking){.in = BUF_INIT(RPC_MESSAGE_MAX + RPC_ENVELOPE_HEAD), .fn = fn};
 	http_on_done(req, on_done, t);
 	http_on_body(req, on_body, t);
 	return 0;

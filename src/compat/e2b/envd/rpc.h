@@ -9,15 +9,22 @@
 
 #define RPC_ENVELOPE_HEAD 5
 #define RPC_FLAG_END      0x02
+#define RPC_MESSAGE_MAX   ((size_t)4 * 1024 * 1024)
 
 /* 1: data is exactly one envelope, and *ret is its message, which the caller owns (an empty payload
  * is an empty object); 0: more bytes are needed; < 0: it is malformed. */
 must_check int rpc_envelope_read(const void *data, size_t len, json_t **ret, struct err *err);
+/* The same, with more behind it; *ret_size: bytes of the envelope. */
+must_check int rpc_envelope_next(const void *data, size_t len, json_t **ret, size_t *ret_size,
+                                 struct err *err);
 
 /* Called with a stream's request when all of it has come. Its result and err are handled as for any
  * route. */
 typedef int (*rpc_fn)(struct http_req *req, const struct envd_caller *caller, const json_t *message,
                       struct err *err);
+/* Checks the caller and the body's type. 0: go on; else it is answered, or is being resumed, and
+ * the handler returns that. */
+must_check int rpc_admit(struct http_req *req);
 /* Checks the caller, collects the one envelope of the request's body, then calls fn; a failure is
  * sent as a stream that ends with an error. */
 int rpc_take(struct http_req *req, rpc_fn fn);
