@@ -128,7 +128,7 @@ def internet():
 
 @pytest.fixture(scope="session")
 def walled_daemon(internet):
-    with of_suite(internet.daemon(*(WARM_OPTIONS if ENGINE == "vm" else ()), "--network-never", "93.184.216.99/32")) as daemon:
+    with of_suite(internet.daemon(*(WARM_OPTIONS if ENGINE == "vm" else ()), "--network-never", "93.184.216.99/32", "--identity-issuer", "https://cloche.test")) as daemon:
         yield daemon
 
 

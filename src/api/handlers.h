@@ -159,6 +159,13 @@ int set_project_quota(struct http_req *req, struct err *err);
 int get_key_quota(struct http_req *req, struct err *err);
 int set_key_quota(struct http_req *req, struct err *err);
 
+/* identity.c */
+int get_discovery(struct http_req *req, struct err *err);
+int get_identity_keys(struct http_req *req, struct err *err);
+int get_identity(struct http_req *req, struct err *err);
+int rotate_identity(struct http_req *req, struct err *err);
+int create_identity_token(struct http_req *req, struct err *err);
+
 /* secrets.c */
 int list_secrets(struct http_req *req, struct err *err);
 int get_secret(struct http_req *req, struct err *err);

@@ -15,7 +15,7 @@ static const http_fn quick[] = {
 	run_code,      create_context,  delete_context,   restart_context,   interrupt_context,
 	run_once,      write_file,      remove_file,      make_directory,    move_file,
 	copy_file,     chmod_file,      chown_file,       make_symlink,      write_tar,
-	apply_changes, explain_network, create_login,     create_login_link,
+	apply_changes, explain_network, create_login,     create_login_link, create_identity_token,
 };
 
 static bool is_quick(const struct http_req *req)

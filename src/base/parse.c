@@ -147,6 +147,18 @@ size_t base64_encode(const void *data, size_t len, char *ret)
 	return (size_t)(q - ret);
 }
 
+size_t base64url_encode(const void *data, size_t len, char *ret)
+{
+	size_t n = base64_encode(data, len, ret);
+
+	while (n > 0 && ret[n - 1] == '=')
+		n--;
+	ret[n] = '\0';
+	for (char *p = ret; *p; p++)
+		*p = (char)(*p == '+' ? '-' : *p == '/' ? '_' : *p);
+	return n;
+}
+
 static int base64_value(char c)
 {
 	if (c >= 'A' && c <= 'Z')

@@ -28,5 +28,7 @@ size_t utf8_valid_prefix(const char *data, size_t len, bool *ret_cut);
  * without NUL. */
 #define base64_size(len) (((len) + 2) / 3 * 4 + 1)
 size_t base64_encode(const void *data, size_t len, char *ret);
+/* The alphabet for URLs, without padding: two other letters. Otherwise the same. */
+size_t base64url_encode(const void *data, size_t len, char *ret);
 must_check ssize_t base64_decode(const char *text, size_t len,
                                  void *ret); /* strict; room for len/4*3; -EINVAL */

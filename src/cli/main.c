@@ -50,6 +50,7 @@ static const struct {
 	{"key",     cmd_key,        "create, list and revoke API keys"},
 	{"project", cmd_project,    "create, list and remove projects: tenants that do not see each other"},
 	{"secret",  cmd_secret,     "keep keys and passwords that sandboxes use and cannot read"},
+	{"identity", cmd_identity,  "show and rotate the keys of tokens that say what a sandbox is"},
 	{"webhook", cmd_webhook,    "send events to a URL"},
 	{"events",  cmd_events,     "print what happened, follow it, check the record"},
 	{"audit",   cmd_audit,      "export the record of who did what, sealed, and check an export"},

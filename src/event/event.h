@@ -66,7 +66,9 @@ enum event_type {
 	EVENT_QUOTA_CHANGED,
 	EVENT_SECRET_SET, /* made, or given another value */
 	EVENT_SECRET_REMOVED,
-	EVENT_HOST_DISK, /* it is full, read-only, or has room again */
+	EVENT_IDENTITY_ISSUED,  /* a token was given out */
+	EVENT_IDENTITY_ROTATED, /* another key signs them */
+	EVENT_HOST_DISK,        /* it is full, read-only, or has room again */
 	EVENT_SUPPRESSED,
 	EVENT_API_READ, /* somebody has read content by a call */
 	EVENT_API_WRITE,

@@ -27,6 +27,7 @@ static const char *const steps[] = {
 	store_schema_key_use,
 	store_schema_event_chains,
 	store_schema_history,
+	store_schema_identity_keys,
 };
 /* clang-format on */
 

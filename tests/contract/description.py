@@ -47,13 +47,13 @@ class Operation:
     @property
     def scope(self):
         """The least scope that a key must have, as the description's head says it."""
-        if self.path in ("/v1/health", "/v1/ready", "/v1/login"):
+        if self.path in ("/v1/health", "/v1/ready", "/v1/login") or self.path.startswith("/.well-known/"):
             return None
         if self.id == "create_login_link":
             return "read"
         if self.path.startswith("/v1/secrets") and self.method != "GET":
             return "admin"
-        if self.path.startswith(("/v1/keys", "/v1/projects", "/v1/webhooks", "/v1/doctor", "/v1/settings", "/v1/backups", "/metrics")):
+        if self.path.startswith(("/v1/keys", "/v1/projects", "/v1/webhooks", "/v1/doctor", "/v1/settings", "/v1/backups", "/v1/identity/rotate", "/metrics")):
             return "admin"
         return "read" if self.method == "GET" and self.id not in ("attach_exec", "connect_port") else "write"
 

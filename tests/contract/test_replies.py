@@ -12,7 +12,8 @@ from contextlib import closing
 
 import pytest
 from contract.description import OPERATIONS, TEXT, mistakes
-from harness.daemon import connection_to, wait_for
+from harness.daemon import Daemon, connection_to, wait_for
+from harness.running import running
 
 
 def exec_of(api, box, **fields):
@@ -179,6 +180,24 @@ def put_secret(api, box):
     assert api("delete_secret", secret="REPLIES")[0] == 404
 
 
+def get_identity(api, box):
+    """Without an issuer; with one it is create_identity_token()'s."""
+    assert [api(name)[0] for name in ("get_identity", "get_discovery", "get_identity_keys")] == [404] * 3
+    assert api("rotate_identity", body={})[0] == 404 and api("create_identity_token", id=box.id, body={"audience": "a"})[0] == 501
+
+
+def create_identity_token(api, box):
+    with running(Daemon("--pool-max", "0", "--identity-issuer", "https://cloche.test")) as daemon:
+        issuing = type(api)(daemon)
+        made = issuing("create_sandbox", body={"template": "host", "network": {"identity": {"audiences": ["a"]}}})[1]["id"]
+        assert issuing("create_identity_token", id=made, body={"audience": "a"})[1]["audience"] == "a"
+        assert issuing("create_identity_token", id=made, body={"audience": "b"})[0] == 403
+        assert issuing("get_network", id=made)[1]["policy"]["identity"] == {"audiences": ["a"]}
+        assert len(issuing("get_identity_keys")[1]["keys"]) == len(issuing("get_identity")[1]["keys"]) == 2
+        assert len(issuing("rotate_identity", body={"revoke": False})[1]["keys"]) == 3
+        assert issuing("get_discovery")[1]["issuer"] == "https://cloche.test"
+
+
 def create_webhook(api, box):
     status, made = api("create_webhook", body={"url": "https://example.com/hook", "types": "policy"})  # of which there are none
     assert status == 201 and made["secret"].startswith("whsec_")
@@ -332,6 +351,7 @@ list_snapshots = get_snapshot = update_snapshot = delete_snapshot = get_snapshot
 export_template = import_template
 list_templates = get_template = delete_template = create_template
 list_secrets = get_secret = delete_secret = put_secret
+get_discovery = get_identity_keys = rotate_identity = get_identity
 list_webhooks = get_webhook = update_webhook = delete_webhook = create_webhook
 
 

@@ -10,6 +10,7 @@ WAYS_BACK = {
     17: "ALTER TABLE events DROP COLUMN seq; ALTER TABLE events DROP COLUMN client; ALTER TABLE events DROP COLUMN agent;"
         "ALTER TABLE events RENAME COLUMN place TO seq; DROP TABLE event_chains",
     18: "DROP TABLE history_pieces; DROP TABLE history_runs; DROP TABLE history_room",
+    19: "DROP TABLE identity_keys",
 }
 
 

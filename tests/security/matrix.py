@@ -29,7 +29,7 @@ class Route:
 
     @property
     def wire(self):
-        return "vercel" if self.path.startswith("/vercel/") else "native" if self.path.startswith(("/v1/", "/metrics", "/mcp")) else "e2b"
+        return "vercel" if self.path.startswith("/vercel/") else "native" if self.path.startswith(("/v1/", "/metrics", "/mcp", "/.well-known")) else "e2b"
 
     @property
     def is_inside(self):
@@ -94,7 +94,7 @@ PARAMS = {  # by the path's beginning: the word of each {param}
 }
 MCP = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "exec", "arguments": {"command": "sleep 1000"}}}
 HOLD = {"Mcp-Session-Id": "<mcp>", "Cloche-Hold-Session": "1"}
-POLICY = {"allow": ["api.example.com"]}
+POLICY = {"allow": ["api.example.com"], "identity": {"audiences": ["matrix"]}}
 
 NATIVE = {
     "GET /v1/health": Row(),
@@ -205,6 +205,11 @@ NATIVE = {
     "GET /v1/secrets/{secret}": Row(),
     "PUT /v1/secrets/{secret}": Row({"value": "matrix"}, refusal=201),  # a name that another project has is free in one's own
     "DELETE /v1/secrets/{secret}": Row(rank=8),
+    "GET /.well-known/openid-configuration": Row(),
+    "GET /.well-known/jwks.json": Row(),
+    "GET /v1/identity": Row(),
+    "POST /v1/identity/rotate": Row({}, is_operators=True),
+    "POST /v1/sandboxes/{id}/identity-token": Row({"audience": "matrix"}),
     "GET /v1/webhooks": Row(),
     "POST /v1/webhooks": Row({"url": "https://example.com/new"}),
     "GET /v1/webhooks/{webhook_id}": Row(),

@@ -58,7 +58,7 @@ class World:
 
     def make(self):
         ids = self.ids
-        ids["sandbox"] = self.id_of("sandbox", "POST", "/v1/sandboxes", {"name": f"{self.name}-native"})
+        ids["sandbox"] = self.id_of("sandbox", "POST", "/v1/sandboxes", {"name": f"{self.name}-native", "network": matrix.POLICY})
         base = f"/v1/sandboxes/{ids['sandbox']}"
         self.ask("POST", f"{base}/execs", {"shell": SET_UP, "user": "root"})
         server = "import socket, time; s = socket.create_server(('', 3000)); c = [s.accept() for _ in range(9)]; time.sleep(1000)"
@@ -135,7 +135,7 @@ class World:
 @pytest.fixture(scope="module")
 def site():
     """A daemon of its own: its counts by route show that no route was left out."""
-    with running(Daemon("--pool-max", "0", "--preview-domain", "matrix.test")) as daemon:
+    with running(Daemon("--pool-max", "0", "--preview-domain", "matrix.test", "--identity-issuer", "https://matrix.test")) as daemon:
         yield daemon
 
 

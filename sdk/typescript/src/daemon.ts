@@ -286,6 +286,16 @@ export class Daemon implements Caller {
     await this.call(request("DELETE", ["secrets", name], { query: { force: options.force || undefined } }));
   }
 
+  /** {issuer, token_ms, rotate_ms, audiences, keys}: the issuer of sandboxes' tokens, and the keys that sign them. */
+  identity(): Promise<Json> {
+    return this.call(request("GET", ["identity"]));
+  }
+  /** The next key signs from now on; tokens that are out stay good until they expire. With revoke they do not: all keys so far are gone. For admins of "default". */
+  async rotateIdentity(options: { revoke?: boolean } = {}): Promise<Json> {
+    checkNames("rotateIdentity", { revoke: 1 }, options);
+    return this.call(request("POST", ["identity", "rotate"], { body: { revoke: options.revoke ?? false } }));
+  }
+
   /** Where the project's events go. */
   async webhooks(): Promise<Json[]> {
     return (await this.call(request("GET", ["webhooks"])))["webhooks"];

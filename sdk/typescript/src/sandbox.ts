@@ -472,6 +472,11 @@ export class Sandbox {
     return this.call("POST", ["network", "explain"], { body: { url, method: options.method } });
   }
 
+  /** {token, token_id, audience, expires_us}: says to the audience what this sandbox is. Its policy must name the audience. */
+  identityToken(audience: string): Promise<Json> {
+    return this.call("POST", ["identity-token"], { body: { audience } });
+  }
+
   /** {usage, now, …}: what it has used since it was created, and what it holds at this moment. */
   usage(): Promise<Json> {
     return this.call("GET", ["usage"]);

@@ -22,12 +22,7 @@ static void swap_letters(char *text, const char *from, const char *to)
 
 void cursor_make(const char *id, char ret[CURSOR_SIZE])
 {
-	size_t len = base64_encode(id, strlen(id), ret);
-
-	while (len > 0 && ret[len - 1] == '=')
-		len--;
-	ret[len] = '\0';
-	swap_letters(ret, "+/", "-_");
+	(void)base64url_encode(id, strlen(id), ret);
 }
 
 int cursor_parse(const char *text, const char *kind, char ret_id[ID_SIZE], struct err *err)

@@ -135,15 +135,17 @@ int allow_network(struct http_req *req, struct err *err)
 	return change(req, s, policy, err);
 }
 
-static void put_explanation(const struct explanation *e, struct json_writer *w)
+static void put_explanation(const struct policy *p, const struct explanation *e,
+                            struct json_writer *w)
 {
 	const struct judge_decision *d = &e->decision;
+	const ssize_t rule = d->rule == JUDGE_NO_RULE ? -1 : policy_rule_number(p, d->rule);
 
 	json_put_bool(w, "allowed", e->is_allowed);
-	if (d->rule == JUDGE_NO_RULE)
+	if (rule < 0)
 		json_put_null(w, "rule");
 	else
-		json_put_u64(w, "rule", d->rule);
+		json_put_u64(w, "rule", (uint64_t)rule);
 	json_put_str(w, "strength", explain_strength_name(e->strength));
 	json_put_bool(w, "depends_on_address", d->outcome == JUDGE_NEED_ADDRESS);
 	json_put_bool(w, "recorded", d->is_recorded);
@@ -170,6 +172,6 @@ int explain_network(struct http_req *req, struct err *err)
 		            &e, err);
 	if (r < 0)
 		return r;
-	put_explanation(&e, reply_begin(&reply));
+	put_explanation(network_policy(s), &e, reply_begin(&reply));
 	return reply_send(&reply, req, 200, err);
 }

@@ -43,6 +43,7 @@ int cmd_dashboard(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_tree(int argc, char **argv);
 int cmd_secret(int argc, char **argv);
+int cmd_identity(int argc, char **argv);
 int cmd_webhook(int argc, char **argv);
 int cmd_eval(int argc, char **argv);
 int cmd_events(int argc, char **argv);

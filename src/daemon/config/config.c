@@ -95,6 +95,8 @@ void config_init(struct config *c)
 		.execs_max = 1000,
 		.network_connections = 256,
 		.usage_period_ms = 10000,
+		.identity_token_ms = 600000,
+		.identity_rotate_ms = 30 * DAY_MS,
 		.usage_kept_ms = 90 * DAY_MS,
 		.history_bytes = 64 * MIB,
 		.history_runs = 100000,

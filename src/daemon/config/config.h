@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 #define CONFIG_FILE  "/etc/cloche/cloche.toml"
-#define SETTINGS_MAX 96
+#define SETTINGS_MAX 128
 
 enum origin_from { ORIGIN_DEFAULT, ORIGIN_FILE, ORIGIN_ENVIRONMENT, ORIGIN_OPTION };
 
@@ -66,7 +66,10 @@ struct config {
 	char **network_never;     /* ranges that no policy opens; or NULL */
 	char **network_may_open;  /* of the operator's addresses: one may; or NULL */
 	char *secrets_key_file;   /* master keys (secret/master_keys.h); NULL: DATA/secrets.key */
-	char *network_ca_file;    /* certificates to trust beside the host's; or NULL */
+	char *identity_issuer;    /* URL of the issuer of sandboxes' tokens; NULL: there is none */
+	char **identity_audiences; /* that policies may name; NULL: any */
+	uint64_t identity_token_ms, identity_rotate_ms;
+	char *network_ca_file;               /* certificates to trust beside the host's; or NULL */
 	uint32_t network_connections;        /* of a sandbox at once */
 	char *templates_sources;             /* apt's: a directory as /etc/apt, or a file */
 	char *templates_npm, *templates_pip; /* URLs; NULL: the defaults of npm and pip */

@@ -2,6 +2,8 @@
 /* Checks the settings as a whole: dependencies between them, and absolute paths. */
 #include "build/recipe/recipe.h"
 #include "daemon/config/config.h"
+#include "identity/identity.h"
+#include "net/policy/identity_reference.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -75,6 +77,16 @@ static int check_recipes(char *const *names, struct err *err)
 	return 0;
 }
 
+static int check_audiences(char *const *names, struct err *err)
+{
+	for (; names && *names; names++)
+		if (!audience_is_valid(*names))
+			return err_field(err, "identity.audiences",
+			                 "'%.100s' must be 1 to 255 letters that a URL may have",
+			                 *names);
+	return 0;
+}
+
 uint32_t config_engines_forbidden(const struct config *c)
 {
 	uint32_t forbidden = c->engines ? UINT32_MAX : 0;
@@ -113,5 +125,9 @@ int config_check(struct config *c, struct err *err)
 		r = check_recipes(c->templates_build, err);
 	if (r == 0)
 		r = check_warm_modules(c->warm_modules, err);
+	if (r == 0 && c->identity_issuer)
+		r = identity_check_issuer(c->identity_issuer, "identity.issuer", err);
+	if (r == 0)
+		r = check_audiences(c->identity_audiences, err);
 	return r < 0 ? r : check_ceilings(c, err);
 }

@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "broker/broker.h"
 #include "daemon/config/quantity.h"
+#include "identity/identity.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -64,6 +65,10 @@ const struct setting settings[] = {
 	{"network", "may_open", "network-may-open", SETTING_LIST, AT(network_may_open), 0, 0, "range of the host's own, link-local or metadata addresses that a policy may open by naming it; give it again for more (default: none)"},
 	{"network", "ca_file", "network-ca-file", SETTING_STRING, AT(network_ca_file), 0, 0, "certificates (PEM) to trust, beside those that the host trusts, where a policy looks into TLS"},
 	{"secrets", "key_file", "secrets-key-file", SETTING_STRING, AT(secrets_key_file), 0, 0, "file with the key that seals secrets, 64 hexadecimal digits; further lines: older keys (default DATA/secrets.key)"},
+	{"identity", "issuer", "identity-issuer", SETTING_STRING, AT(identity_issuer), 0, 0, "https URL under which clouds find this daemon: it gives sandboxes tokens then that say what they are (default: none)"},
+	{"identity", "audiences", "identity-audience", SETTING_LIST, AT(identity_audiences), 0, 0, "audience that a policy may name for tokens; give it again for more (default: any)"},
+	{"identity", "token", "identity-token", SETTING_DURATION, AT(identity_token_ms), IDENTITY_TOKEN_MIN_MS, IDENTITY_TOKEN_MAX_MS, "how long a token is good (default 10m)"},
+	{"identity", "rotate", "identity-rotate", SETTING_DURATION, AT(identity_rotate_ms), IDENTITY_ROTATE_MIN_MS, 3650 * DAY_MS, "how long one key signs tokens before the next one does (default 30d)"},
 	{"network", "connections_max", "network-connections-max", SETTING_COUNT, AT(network_connections), 1, 65536, "most connections of a sandbox at once, where its policy does not say"},
 	{"output", "sandbox", "output-sandbox", SETTING_SIZE, AT(output_sandbox), MIB, TIB, "how much output of one sandbox's execs is kept; past that the oldest is removed"},
 	{"output", "project", "output-project", SETTING_SIZE, AT(output_project), MIB, TIB, "how much output of one project's execs is kept"},

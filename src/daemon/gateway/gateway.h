@@ -53,6 +53,7 @@ struct gateway {
 	struct origin key_file_origin;
 	json_t *settings; /* as they are told */
 	struct secrets *secrets;
+	struct identity *identity; /* NULL: none are given out */
 	struct api api;
 	struct mcp *mcp;
 	struct http_route routes[API_ROUTES_MAX]; /* of all tables, one behind the other */

@@ -9,6 +9,7 @@
 #include "daemon/gateway/gateway.h"
 #include "event/seal.h"
 #include "loop/work.h"
+#include "sandbox/network/identity_fill.h"
 #include "sandbox/network/network.h"
 #include "tenant/share.h"
 
@@ -159,6 +160,43 @@ static int open_secrets(struct gateway *g, struct err *err)
 	return r;
 }
 
+static const char *project_name(const char *project_id, void *arg)
+{
+	const struct gateway *g = arg;
+
+	return keyring_project_name(g->keyring, project_id);
+}
+
+static void on_revoked(void *arg)
+{
+	const struct gateway *g = arg;
+
+	identity_renew_all(g->fleet);
+}
+
+static int open_identity(struct gateway *g, struct err *err)
+{
+	const struct config *c = g->site->config;
+	const struct identity_config config = {
+		.loop = g->loop,
+		.store = g->store,
+		.events = g->events,
+		.work = g->work,
+		.keys = &g->master_keys,
+		.issuer = c->identity_issuer,
+		.token_ms = c->identity_token_ms,
+		.rotate_ms = c->identity_rotate_ms,
+		.audiences = c->identity_audiences,
+		.project_name = project_name,
+		.project_name_arg = g,
+	};
+	int r = c->identity_issuer ? identity_open(&config, &g->identity, err) : 0;
+
+	if (r == 0 && g->identity)
+		identity_on_revoked(g->identity, on_revoked, g);
+	return r;
+}
+
 static int open_wall(struct gateway *g, struct err *err)
 {
 	g->wall = wall_client_new(g->loop);
@@ -225,6 +263,7 @@ static int open_fleet(struct gateway *g, struct err *err)
 		.quota = g->quota,
 		.shares = g->shares,
 		.secrets = g->secrets,
+		.identity = g->identity,
 		.wall = g->wall,
 		.network_site = network_site_ranges(&g->network),
 		.has_disk_share = c->quota_disk_share < 100,
@@ -353,9 +392,9 @@ static int start_history(struct gateway *g, struct err *err)
 }
 
 static int (*const steps[])(struct gateway *g, struct err *err) = {
-	open_loop,   open_store,     open_events,   open_secrets, open_outgoing, open_keyring,
-	open_logins, open_meters,    open_history,  open_quota,   open_wall,     open_fleet,
-	open_builds, open_wall_link, open_problems, open_api,     start_history,
+	open_loop,     open_store,  open_events,    open_secrets,  open_outgoing, open_keyring,
+	open_identity, open_logins, open_meters,    open_history,  open_quota,    open_wall,
+	open_fleet,    open_builds, open_wall_link, open_problems, open_api,      start_history,
 };
 
 int services_open(struct gateway *g, struct err *err)
@@ -406,6 +445,7 @@ void services_close(struct gateway *g)
 	if (g->keyring)
 		keyring_free(g->keyring);
 	senders_close(&g->senders);
+	identity_close(g->identity);
 	secrets_close(g->secrets);
 	master_keys_done(&g->master_keys);
 	seal_key_free(g->seal_key);

@@ -2,6 +2,7 @@
 #include "net/policy/policy.h"
 
 #include "net/match/regex.h"
+#include "net/policy/identity_reference.h"
 #include "net/policy/policy_json.h"
 
 #include <assert.h>
@@ -66,12 +67,14 @@ bool policy_rule_is_about(const struct policy_rule *rule, const struct hostname 
 
 bool policy_leads_elsewhere(const struct policy *p, const struct hostname *name)
 {
+	/* No server knows that name: what is allowed beside its rules leads nowhere. */
+	const bool is_ours = strcmp(name->text, IDENTITY_HOST) == 0;
 	bool is_led = false;
 
 	for (size_t i = 0; i < p->n_rules; i++) {
 		const struct policy_rule *rule = &p->rules[i];
 
-		if (rule->action != ACTION_DENY && rule->match.n_domains == 0)
+		if (rule->action != ACTION_DENY && rule->match.n_domains == 0 && !is_ours)
 			return false;
 		if (has_domain(&rule->match, name))
 			is_led |= rule->action == ACTION_FORWARD ||
@@ -107,6 +110,33 @@ bool policy_needs_trust(const struct policy *p)
 {
 	return policy_opens_tls(p) ||
 	       (p->mode == POLICY_ENFORCE && p->n_rules > 0 && !policy_allows_all(p));
+}
+
+ssize_t policy_rule_number(const struct policy *p, size_t rule)
+{
+	return rule < p->n_identity_rules ? -1 : (ssize_t)(rule - p->n_identity_rules);
+}
+
+static bool rule_names_audience(const struct policy_rule *rule, const char *audience)
+{
+	for (size_t i = 0; rule->action == ACTION_TRANSFORM && i < rule->n_headers; i++) {
+		const char *named = identity_reference_audience(rule->headers[i].value);
+
+		if (named && (!audience || strcmp(named, audience) == 0))
+			return true;
+	}
+	return false;
+}
+
+bool policy_names_audience(const struct policy *p, const char *audience)
+{
+	for (size_t i = 0; i < p->n_audiences; i++)
+		if (!audience || strcmp(p->audiences[i], audience) == 0)
+			return true;
+	for (size_t i = 0; i < p->n_rules; i++)
+		if (rule_names_audience(&p->rules[i], audience))
+			return true;
+	return false;
 }
 
 struct policy *policy_new(void)
@@ -193,7 +223,7 @@ static void rule_done(struct policy_rule *rule)
 	free(rule->headers);
 	policy_target_done(&rule->target);
 	free(rule->content_type);
-	free(rule->body);
+	free_secret(rule->body); /* of the identity's rules, in the wall */
 }
 
 void policy_free(struct policy *p)
@@ -203,6 +233,9 @@ void policy_free(struct policy *p)
 	for (size_t i = 0; i < p->n_rules; i++)
 		rule_done(&p->rules[i]);
 	free(p->rules);
+	for (size_t i = 0; i < p->n_audiences; i++)
+		free(p->audiences[i]);
+	free(p->audiences);
 	policy_target_done(&p->proxy);
 	free(p);
 }

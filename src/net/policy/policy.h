@@ -11,6 +11,7 @@
  *	 "rules": [{"match": {…}, "action": …}, …],
  *	 "allow": [name or range, …],		rules behind all others
  *	 "proxy": {"url": …, "username": …, "password": …},	all connections go through it
+ *	 "identity": {"audiences": [text, …]},	rules before even those (identity_reference.h)
  *	 "limits": {"connections": 100, "bytes_per_second": 1000000}}
  *
  * match: all given conditions must hold; in a list one entry must match (in query and headers,
@@ -136,8 +137,10 @@ struct policy_rule {
 
 struct policy {
 	enum policy_mode mode;
-	struct policy_rule *rules;
-	size_t n_rules;
+	struct policy_rule *rules; /* the first n_identity_rules are those of audiences */
+	size_t n_rules, n_identity_rules;
+	char **audiences; /* that the code inside may have tokens for */
+	size_t n_audiences;
 	struct policy_target proxy; /* for all connections whose rule has none of its own */
 	uint64_t connections_max;   /* 0: the operator's */
 	uint64_t bytes_per_second;  /* likewise */
@@ -166,6 +169,10 @@ enum policy_secrets {
 void policy_write(const struct policy *p, struct json_writer *w, const char *name,
                   enum policy_secrets secrets);
 
+/* The number of a rule as its author counts them; -1: it is one of the identity's. */
+ssize_t policy_rule_number(const struct policy *p, size_t rule);
+/* Whether the policy names the audience: in its list, or in a header that a rule sets. */
+bool policy_names_audience(const struct policy *p, const char *audience); /* NULL: any */
 /* Whether a rule cannot decide without seeing requests, so that TLS has to be terminated for it. */
 bool policy_rule_sees_requests(const struct policy_rule *rule);
 /* Whether it names the host, whatever its other conditions are. */

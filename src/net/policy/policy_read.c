@@ -4,6 +4,7 @@
  * rules. Lists are counted before they are allocated, so that POLICY_ENTRIES_MAX bounds the memory
  * and not the size of the request.
  */
+#include "net/policy/identity_reference.h"
 #include "net/policy/policy_json.h"
 
 #include <string.h>
@@ -161,6 +162,50 @@ static int read_rule(struct policy_reader *r, const json_t *value, size_t i, str
 	return 0;
 }
 
+/* The rules of the identity, with the reference in place of each token. */
+static int add_identity_rules(struct policy_reader *r, struct policy *p)
+{
+	int result = 0;
+
+	for (size_t i = 0; result == 0 && i <= p->n_audiences; i++) {
+		auto_json json_t *rule = i < p->n_audiences
+		                                 ? identity_rule(p->audiences[i], p->audiences[i])
+		                                 : identity_last_rule();
+
+		result = read_rule(r, rule, i, p);
+	}
+	p->n_identity_rules = p->n_rules;
+	return result;
+}
+
+static int read_identity(struct policy_reader *r, const json_t *value, struct policy *p)
+{
+	json_t *list = NULL;
+	const struct json_field fields[] = {
+		{"audiences", JSON_FIELD_ARRAY, &list, .required = true, .min = 1,
+	         .max = IDENTITY_AUDIENCES_MAX},
+	};
+	char field[FIELD_SIZE];
+
+	(void)snprintf(field, sizeof(field), "%s.identity.", r->prefix);
+	if (json_read(value, field, fields, ARRAY_SIZE(fields), r->err) < 0)
+		return -EINVAL;
+	(void)snprintf(field, sizeof(field), "%s.identity.audiences", r->prefix);
+	p->audiences = xnew0n(char *, json_array_size(list));
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const char *text = json_string_value(json_array_get(list, i));
+
+		if (!text || strlen(text) != json_string_length(json_array_get(list, i)) ||
+		    !audience_is_valid(text))
+			return policy_refuse_entry(r, field, i, text,
+			                           "must be 1 to 255 letters that a URL may have");
+		if (policy_names_audience(p, text))
+			return policy_refuse_entry(r, field, i, text, "is given twice");
+		p->audiences[p->n_audiences++] = xstrdup(text);
+	}
+	return add_identity_rules(r, p);
+}
+
 static int read_limits(struct policy_reader *r, const json_t *value, struct policy *p)
 {
 	const struct json_field fields[] = {
@@ -204,6 +249,7 @@ static int check_proxied(struct policy_reader *r, const struct policy *p)
 static int read_object(struct policy_reader *r, const json_t *value, struct policy *p)
 {
 	json_t *rules = NULL, *allow = NULL, *deny = NULL, *limits = NULL, *proxy = NULL;
+	json_t *identity = NULL;
 	const char *mode = "enforce";
 	const struct json_field fields[] = {
 		{"mode", JSON_FIELD_STRING, &mode},
@@ -212,6 +258,7 @@ static int read_object(struct policy_reader *r, const json_t *value, struct poli
 		{"deny", JSON_FIELD_ARRAY, &deny},
 		{"limits", JSON_FIELD_OBJECT, &limits},
 		{"proxy", JSON_FIELD_OBJECT, &proxy},
+		{"identity", JSON_FIELD_OBJECT, &identity},
 	};
 	char prefix[FIELD_SIZE];
 	int result;
@@ -220,9 +267,12 @@ static int read_object(struct policy_reader *r, const json_t *value, struct poli
 	result = json_read(value, prefix, fields, ARRAY_SIZE(fields), r->err);
 	if (result < 0)
 		return result;
-	/* Two more for each of the short lists. */
-	p->rules = xnew0n(struct policy_rule, json_array_size(rules) + 4);
+	/* Two more for each of the short lists, and those of the identity. */
+	p->rules =
+		xnew0n(struct policy_rule, json_array_size(rules) + 4 + IDENTITY_AUDIENCES_MAX + 1);
 	result = read_mode(r, mode, p);
+	if (result == 0 && identity)
+		result = read_identity(r, identity, p);
 	if (result == 0 && deny)
 		result = read_short_list(r, deny, "deny", ACTION_DENY, p);
 	for (size_t i = 0; i < json_array_size(rules) && result == 0; i++)

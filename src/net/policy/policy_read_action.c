@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Reads what a rule does. A policy may not set header fields that decide about framing or
  * routing. */
+#include "net/policy/identity_reference.h"
 #include "net/policy/policy_json.h"
 #include "net/policy/scrub.h"
 
@@ -144,6 +145,13 @@ static int read_transform(struct policy_reader *r, const json_t *value, const ch
 	(void)snprintf(field, sizeof(field), "%sheaders", prefix);
 	if (read_headers(r, headers, field, ret) < 0)
 		return -EINVAL;
+	for (size_t i = 0; i < ret->n_headers; i++)
+		if (identity_reference_is_in(ret->headers[i].value) &&
+		    !identity_reference_audience(ret->headers[i].value))
+			return err_field(r->err, field,
+			                 "'%.60s' must be 'identity://AUDIENCE', with 'Bearer ' "
+			                 "before it or nothing else",
+			                 ret->headers[i].name);
 	(void)snprintf(field, sizeof(field), "%sscrub", prefix);
 	return read_scrub(r, scrub, field, ret);
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "net/policy/identity_reference.h"
 #include "net/policy/policy_json.h"
 #include "net/policy/secret_reference.h"
 
@@ -92,7 +93,10 @@ static void write_match(struct json_writer *w, const struct policy_match *m)
 
 static const char *secret(const char *text, enum policy_secrets secrets)
 {
-	return secrets == SECRETS_SHOWN || secret_reference_is_alone(text) ? text : POLICY_REDACTED;
+	return secrets == SECRETS_SHOWN || secret_reference_is_alone(text) ||
+	                       identity_reference_audience(text)
+	               ? text
+	               : POLICY_REDACTED;
 }
 
 /* Fields that a rule sets in requests are secrets. Those of a fixed response are not: the client
@@ -183,6 +187,18 @@ static const char *find_word(const struct policy *p)
 	return NULL;
 }
 
+static void write_identity(struct json_writer *w, const struct policy *p)
+{
+	if (p->n_audiences == 0)
+		return;
+	json_open_object(w, "identity");
+	json_open_array(w, "audiences");
+	for (size_t i = 0; i < p->n_audiences; i++)
+		json_put_str(w, NULL, p->audiences[i]);
+	json_close_array(w);
+	json_close_object(w);
+}
+
 void policy_write(const struct policy *p, struct json_writer *w, const char *name,
                   enum policy_secrets secrets)
 {
@@ -195,7 +211,7 @@ void policy_write(const struct policy *p, struct json_writer *w, const char *nam
 	json_open_object(w, name);
 	json_put_str(w, "mode", p->mode == POLICY_RECORD ? "record" : "enforce");
 	json_open_array(w, "rules");
-	for (size_t i = 0; i < p->n_rules; i++) {
+	for (size_t i = p->n_identity_rules; i < p->n_rules; i++) {
 		json_open_object(w, NULL);
 		if (!is_empty(&p->rules[i].match))
 			write_match(w, &p->rules[i].match);
@@ -203,6 +219,7 @@ void policy_write(const struct policy *p, struct json_writer *w, const char *nam
 		json_close_object(w);
 	}
 	json_close_array(w);
+	write_identity(w, p);
 	if (p->proxy.url_text) {
 		json_open_object(w, "proxy");
 		write_target(w, &p->proxy, secrets);

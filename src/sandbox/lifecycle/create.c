@@ -18,6 +18,7 @@
 #include "sandbox/model/owner.h"
 #include "sandbox/model/registry.h"
 #include "sandbox/model/sandbox_events.h"
+#include "sandbox/network/identity_fill.h"
 #include "sandbox/network/network.h"
 #include "sandbox/network/secret_fill.h"
 #include "sandbox/snapshot/snapshots.h"
@@ -498,6 +499,8 @@ static int read_wishes(struct fleet *fleet, const char *project_id, const struct
 		r = network_read_wish(fleet, spec->network, "network", &w->policy, err);
 	if (r == 0)
 		r = secret_check_policy(fleet, project_id, w->policy, "network", err);
+	if (r == 0)
+		r = identity_check_policy(fleet, w->policy, "network", err);
 	if (r == 0 && spec->source)
 		r = read_source(fleet, project_id, spec->source, &w->source, err);
 	if (r == 0 && spec->source)

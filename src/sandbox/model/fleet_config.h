@@ -12,6 +12,7 @@
 #include "tenant/meter.h"
 #include "tenant/quota.h"
 
+struct identity;
 struct link_timing;
 struct pool_timing;
 struct wall_client;
@@ -51,6 +52,7 @@ struct fleet_config {
 	struct quota *quota;            /* NULL: there are none */
 	struct shares *shares;          /* NULL: all is served as it comes */
 	struct secrets *secrets;        /* NULL: none are kept */
+	struct identity *identity;      /* NULL: no tokens are given out */
 	struct wall_client *wall;       /* NULL: nothing can be reached from any sandbox */
 	struct range_site network_site; /* what the operator closes; borrowed */
 	/*

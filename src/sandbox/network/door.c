@@ -20,6 +20,7 @@
  */
 #include "base/log.h"
 #include "sandbox/model/sandbox_private.h"
+#include "sandbox/network/identity_fill.h"
 #include "sandbox/network/network_private.h"
 #include "sandbox/network/secret_fill.h"
 #include "wall/client.h"
@@ -43,13 +44,15 @@ static void wipe(struct buf *b)
 
 /* The policy as the wall is told it. network_read() has seen that it fits; if the values of secrets
  * make it too large, nothing may pass. */
-static void fill_policy(const struct network *n, struct buf *out)
+static void fill_policy(struct network *n, struct buf *out)
 {
-	const struct sandbox *s = n->sandbox;
-	int r = secret_is_in_policy(network_wanted(n), NULL)
-	                ? secret_fill_policy(s->fleet, s->project_id, network_wanted(n), out)
-	                : network_write(network_wanted(n), out);
+	struct sandbox *s = n->sandbox;
+	const struct policy *p = network_wanted(n);
+	const bool has_tokens = policy_names_audience(p, NULL);
+	int r = has_tokens || secret_is_in_policy(p, NULL) ? secret_fill_policy(s, p, out)
+	                                                   : network_write(p, out);
 
+	identity_renew_later(n, has_tokens);
 	if (r == 0)
 		return;
 	buf_truncate(out, 0);

@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "sandbox/model/sandbox_events.h"
 #include "sandbox/model/sandbox_private.h"
+#include "sandbox/network/identity_fill.h"
 #include "sandbox/network/network_private.h"
 #include "sandbox/network/secret_fill.h"
 #include "secret/secret.h"
@@ -149,6 +150,8 @@ int network_change(struct sandbox *s, struct policy *policy, network_fn done, vo
 		r = err_set(err, ERR_GONE, 0, "sandbox %s has ended", s->id);
 	if (r == 0)
 		r = secret_check_policy(s->fleet, s->project_id, policy, "policy", err);
+	if (r == 0)
+		r = identity_check_policy(s->fleet, policy, "policy", err);
 	if (r == 0) {
 		n->policy = policy; /* the row is written from it */
 		r = s->fleet->lifecycle->save(s, err);
@@ -249,6 +252,7 @@ void network_free(struct sandbox *s)
 	list_for_each (&n->waiters, struct network_waiter, w, link)
 		free(w);
 	loop_timer_free(n->again);
+	loop_timer_free(n->renewal);
 	policy_free(n->policy);
 	policy_free(n->lent);
 	free(n->locked);

@@ -3,6 +3,7 @@
 
 #include "net/policy/policy.h"
 #include "sandbox/model/sandbox_private.h"
+#include "sandbox/network/network.h"
 
 #include <string.h>
 
@@ -30,16 +31,19 @@ static void put_place(struct json_writer *w, const struct wall_decision *d)
 	json_put_u64(w, "port", d->port);
 }
 
-static void put_decision(struct json_writer *w, const struct wall_decision *d, const char *verdict)
+static void put_decision(struct json_writer *w, const struct policy *p,
+                         const struct wall_decision *d, const char *verdict)
 {
+	const ssize_t rule = d->rule == WALL_NO_RULE ? -1 : policy_rule_number(p, d->rule);
+
 	json_put_str(w, "verdict", verdict);
 	json_put_str(w, "kind", d->is_dns ? "dns" : "connection");
 	put_place(w, d);
 	json_put_str(w, "protocol", protocol_name(d->protocol));
-	if (d->rule == WALL_NO_RULE)
+	if (rule < 0)
 		json_put_null(w, "rule");
 	else
-		json_put_u64(w, "rule", d->rule);
+		json_put_u64(w, "rule", (uint64_t)rule);
 	event_put_text(w, "reason", d->why);
 	json_put_bool(w, "recorded", d->is_recorded);
 	json_put_u64(w, "in_bytes", d->in_bytes);
@@ -64,6 +68,6 @@ void network_note_decision(struct sandbox *s, const struct wall_decision *d)
 	if (is_learnt)
 		put_place(w, d);
 	else
-		put_decision(w, d, verdicts[d->verdict]);
+		put_decision(w, network_policy(s), d, verdicts[d->verdict]);
 	event_end(&ev);
 }

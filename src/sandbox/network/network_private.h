@@ -34,7 +34,8 @@ struct network {
 	char denied[HOST_SIZE]; /* the last one; "": none */
 	struct list waiters;
 	struct loop_timer *again;
-	uint64_t last_call; /* of the wall: to close for good, and tell the last bytes */
+	struct loop_timer *renewal; /* of the tokens that the wall has; NULL: it never had one */
+	uint64_t last_call;         /* of the wall: to close for good, and tell the last bytes */
 	void (*over)(struct sandbox *s);
 };
 

@@ -7,7 +7,10 @@
 #include "sandbox/network/secret_fill.h"
 
 #include "base/log.h"
+#include "net/policy/identity_reference.h"
 #include "net/policy/secret_reference.h"
+#include "sandbox/model/sandbox_private.h"
+#include "sandbox/network/identity_fill.h"
 #include "secret/secret.h"
 #include "wall/client.h"
 
@@ -247,7 +250,8 @@ bool secret_is_in_policy(const struct policy *p, const char *name)
 
 static bool is_literal(const char *text)
 {
-	return text && text[0] && !secret_reference_is_alone(text);
+	return text && text[0] && !secret_reference_is_alone(text) &&
+	       !identity_reference_audience(text);
 }
 
 static bool has_literal(const struct policy_target *t)
@@ -292,11 +296,10 @@ static void fill_whole(struct fill *f, json_t *whole)
 	}
 }
 
-int secret_fill_policy(const struct fleet *fleet, const char *project_id, const struct policy *p,
-                       struct buf *out)
+int secret_fill_policy(struct sandbox *s, const struct policy *p, struct buf *out)
 {
 	struct err err = {0};
-	struct fill f = {.fleet = fleet, .project_id = project_id, .err = &err};
+	struct fill f = {.fleet = s->fleet, .project_id = s->project_id, .err = &err};
 	auto_json json_t *whole = to_json(p);
 	char *text;
 	int r;
@@ -304,6 +307,7 @@ int secret_fill_policy(const struct fleet *fleet, const char *project_id, const 
 	if (!whole)
 		return -ENOBUFS;
 	fill_whole(&f, whole);
+	identity_fill(s, json_object_get(whole, "policy"));
 	text = json_dumps(json_object_get(whole, "policy"), JSON_COMPACT | JSON_ENCODE_ANY);
 	r = text ? buf_append(out, text, strlen(text)) : -ENOMEM;
 	if (text)

@@ -18,8 +18,7 @@ bool secret_is_literal_in(const struct policy *p);
  * Writes the policy with the values to out. A rule whose secret has gone since, or does not fit any
  * more, denies: what it allowed was meant to have a credential. < 0: it is larger than out may be.
  */
-must_check int secret_fill_policy(const struct fleet *fleet, const char *project_id,
-                                  const struct policy *p, struct buf *out);
+must_check int secret_fill_policy(struct sandbox *s, const struct policy *p, struct buf *out);
 
 /* The text with a secret in place of a reference that is all of it, for free(): a variable (url is
  * NULL), or the password for the host of a URL. field names it in errors. */

@@ -122,6 +122,14 @@ class AsyncAccount(AsyncCaller):
         """Removes a secret. One that policies of living sandboxes refer to stays, unless forced: what their rules allow is denied then."""
         await self.call(request("DELETE", ["secrets", name], query={"force": force or None}))
 
+    async def identity(self) -> Json:
+        """{issuer, token_ms, rotate_ms, audiences, keys}: the issuer of sandboxes' tokens, and the keys that sign them."""
+        return await self.call(request("GET", ["identity"]))
+
+    async def rotate_identity(self, *, revoke: bool = False) -> Json:
+        """The next key signs from now on; tokens that are out stay good until they expire. With revoke they do not: all keys so far are gone. For admins of "default"."""
+        return await self.call(request("POST", ["identity", "rotate"], body={"revoke": revoke}))
+
     async def webhooks(self) -> List[Json]:
         """Where the project's events go."""
         return list((await self.call(request("GET", ["webhooks"])))["webhooks"])

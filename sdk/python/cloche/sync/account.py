@@ -123,6 +123,14 @@ class Account(Caller):
         """Removes a secret. One that policies of living sandboxes refer to stays, unless forced: what their rules allow is denied then."""
         self.call(request("DELETE", ["secrets", name], query={"force": force or None}))
 
+    def identity(self) -> Json:
+        """{issuer, token_ms, rotate_ms, audiences, keys}: the issuer of sandboxes' tokens, and the keys that sign them."""
+        return self.call(request("GET", ["identity"]))
+
+    def rotate_identity(self, *, revoke: bool = False) -> Json:
+        """The next key signs from now on; tokens that are out stay good until they expire. With revoke they do not: all keys so far are gone. For admins of "default"."""
+        return self.call(request("POST", ["identity", "rotate"], body={"revoke": revoke}))
+
     def webhooks(self) -> List[Json]:
         """Where the project's events go."""
         return list((self.call(request("GET", ["webhooks"])))["webhooks"])

@@ -40,6 +40,10 @@ class Reach(Part):
         """{allowed, rule, strength, …}: which rule decides about a URL, and how strongly."""
         return self._call("POST", ["network", "explain"], body={"url": url, "method": method})
 
+    def identity_token(self, audience: str) -> Json:
+        """{token, token_id, audience, expires_us}: says to the audience what this sandbox is. Its policy must name the audience."""
+        return self._call("POST", ["identity-token"], body={"audience": audience})
+
     def expose(self, port: int, *, expires_in: Optional[float] = None, public: bool = False) -> Json:
         """Opens a port to the outside: {port, url, host_url, token, …}. Opening it again makes a new token.
 
