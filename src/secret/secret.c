@@ -434,6 +434,15 @@ ssize_t secrets_reveal(const struct secrets *secrets, const char *project_id, co
 	                name);
 }
 
+void secret_look(const struct secret *s, struct secret_facts *ret)
+{
+	*ret = (struct secret_facts){.id = s->id,
+	                             .name = s->name,
+	                             .version = s->version,
+	                             .created_us = s->created_us,
+	                             .changed_us = s->changed_us};
+}
+
 void secret_to_json(const struct secrets *secrets, const struct secret *s, struct json_writer *w,
                     const char *name)
 {

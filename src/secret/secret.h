@@ -62,5 +62,11 @@ const struct master_keys *secrets_keys(const struct secrets *secrets);
  * overwrites. Returns its length. */
 must_check ssize_t secrets_reveal(const struct secrets *secrets, const char *project_id,
                                   const char *name, char *ret, struct err *err);
+struct secret_facts { /* strings are borrowed */
+	const char *id, *name;
+	uint64_t version; /* 1 for the first value */
+	uint64_t created_us, changed_us;
+};
+void secret_look(const struct secret *s, struct secret_facts *ret);
 void secret_to_json(const struct secrets *secrets, const struct secret *s, struct json_writer *w,
                     const char *name); /* without its value */

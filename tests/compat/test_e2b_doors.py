@@ -8,6 +8,9 @@ import re
 import pytest
 from harness.daemon import ROOT, Daemon
 
+models = pytest.importorskip("e2b.api.client.models")
+connect_code = pytest.importorskip("connectrpc.code")
+
 TABLE = ROOT / "src" / "compat" / "e2b" / "routes.c"
 UNKNOWN = "a" * 26
 INTERPRETER = ("/execute", "/contexts")
@@ -118,7 +121,7 @@ def knock(daemon, row, sandbox, **fields):
     """One call to a sandbox's inside, in the framing of its kind."""
     method, path, _ = row
     port = "49999" if path.startswith(INTERPRETER) else "49983"
-    is_stream = path.endswith(("/Start", "/Connect", "/WatchDir"))
+    is_stream = path.endswith(("/Start", "/Connect", "/StreamInput", "/WatchDir"))
     message = b'{"path": "/proc/nowhere"}'  # whoever is let in makes, watches and starts nothing
     body = None if method == "GET" else b"\0\0\0\0" + bytes([len(message)]) + message if is_stream else message
     kind = "application/connect+json" if is_stream else "application/json"
@@ -207,3 +210,62 @@ def test_files_for_a_build_come_in_once_by_their_token_and_are_their_projects_al
     says(ask(daemon, "PUT", path, b"y"), 404)
     assert asked(daemon.key)["present"] and not asked(project_keys["other"])["present"]
     says(ask(daemon, "GET", f"/templates/any/files/..%2F{'0a' * 31}", X_API_Key=daemon.key), 400)
+
+
+# What the router, the parsers of bodies and the handlers refuse: a method, a type, a target, a body, an id.
+WRONG = {
+    "not JSON": lambda method, path: (method, path, b"{", {}),
+    "no object": lambda method, path: (method, path, b"[]", {}),
+    "another type": lambda method, path: (method, path, b"x", {"Content_Type": "text/plain"}),
+    "another coding": lambda method, path: (method, path, b"x", {"Content_Encoding": "br"}),
+    "another method": lambda method, path: ("PUT" if method != "PUT" else "PATCH", path, b"{}", {}),
+    "a longer path": lambda method, path: (method, f"{path}/nothing/of/that", b"{}", {}),
+    "a broken path": lambda method, path: (method, f"{path}/%zz", b"{}", {}),
+    "a broken query": lambda method, path: (method, f"{path}?%zz=1", b"{}", {}),
+    "too large": lambda method, path: (method, path, b" " * 5_000_000, {}),
+    "an odd id": lambda method, path: (method, path, b"{}", {}),
+}
+
+
+def is_readable(path, reply):
+    """By the parsers of E2B's own Python client, where it has one for this."""
+    status, text, kind = reply
+    if status < 400 and kind == "application/connect+json":
+        text, kind = json.dumps(json.loads(text[5:])["error"]), "application/json"
+    elif status < 400:
+        return True
+    if path.startswith(INTERPRETER):
+        return bool(text) and kind.startswith("text/plain")
+    if kind != "application/json":
+        return False
+    body = json.loads(text)
+    if path.startswith(("/process.", "/filesystem.")):
+        return body["code"] in [one.value for one in connect_code.Code] and bool(body["message"])
+    error = models.Error.from_dict(dict(body))
+    return isinstance(error.code, int) and error.message == body["message"] != ""
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_whatever_is_wrong_is_told_in_a_form_that_the_client_reads(daemon, theirs, wrong):
+    unread = []
+    for method, path, _ in routes()[::9 if wrong == "too large" else 1]:
+        fields = {"X_API_Key": daemon.key, "X_Access_Token": theirs["envdAccessToken"], "E2b_Sandbox_Id": theirs["sandboxID"],
+                  "E2b_Sandbox_Port": "49999" if path.startswith(INTERPRETER) else "49983", "E2B_Traffic_Access_Token": theirs["trafficAccessToken"]}
+        asked = WRONG[wrong](method, re.sub(r"\{\w+\}", "~odd~", path))
+        if path.endswith(("/contexts", "/CreateWatcher")) and method == "POST" and wrong in ("no object", "an odd id"):
+            continue  # nothing is wrong with that: it makes one
+        try:
+            reply = ask(daemon, asked[0], asked[1], None if asked[0] == "GET" and wrong == "an odd id" else asked[2], **{**fields, **asked[3]})
+        except (BrokenPipeError, ConnectionResetError):
+            continue  # it was told before all was sent
+        if not is_readable(path, reply):
+            unread.append((method, path, reply))
+    assert not unread
+
+
+def test_a_client_that_asks_for_what_nobody_has_is_told_so_in_its_form(daemon):
+    for path in ("/iam/tokens", "/nodes", "/nothing?x=1", "/%zz"):
+        for fields in ({"User_Agent": "e2b-python-sdk/2.63.0", "X_API_Key": daemon.key}, {"X_API_Key": f"e2b_{daemon.key.removeprefix('clo_')}"}):
+            says(ask(daemon, "GET", path, **fields), 404, 400)
+    status, text, _ = ask(daemon, "GET", "/nothing", X_API_Key=daemon.key)
+    assert status == 404 and json.loads(text)["error"]["code"] == "not_found"  # anybody else is told in cloche's

@@ -97,3 +97,33 @@ def test_cells_of_notebooks_run_commands_and_pip(box):
     assert box.run_code("!echo from a shell").logs.stdout == ["from a shell\n"]
     told = "".join(box.run_code("if True:\n    %pip --version").logs.stdout)
     assert told.startswith("pip ") or "No module named pip" in told + "".join(box.run_code("%pip --version").logs.stderr)
+
+
+def version_of(client):
+    return next(one["version"] for one in client.secrets() if one["name"] == "sdk-key")
+
+
+def test_secrets_are_the_project_s_and_their_values_are_never_told(settings, client):
+    made = e2b.Secret.create("sdk-key", "sk-of-the-test")
+    try:
+        assert made.name == "sdk-key" and "sk-of-the-test" not in repr(made)
+        assert version_of(client) == 1
+        with pytest.raises(e2b.SecretException, match="there is a secret"):
+            e2b.Secret.create("sdk-key", "other")
+        with pytest.raises(e2b.SecretException, match="metadata"):
+            e2b.Secret.create("sdk-more", "value", metadata={"owner": "me"})
+        e2b.Secret.update("sdk-key", "sk-of-tomorrow")
+        assert version_of(client) == 2
+        assert e2b.Secret.get_info(made.secret_id).name == "sdk-key"
+        pages = e2b.Secret.list(limit=1)
+        assert "sdk-key" in [one.name for _ in iter(lambda: pages.has_next, False) for one in pages.next_items()]
+        rules = {"api.example.com": [{"transform": {"headers": {"Authorization": f"Bearer {e2b.Secret.fill('sdk-key')}"}}}]}
+        box = e2b.Sandbox.create(timeout=60, network={"allow_out": ["api.example.com"], "deny_out": ["0.0.0.0/0"], "rules": rules})
+        assert "Bearer secret://sdk-key" in repr(client.get(f"sb_{box.sandbox_id}").network())
+        with pytest.raises(e2b.SecretException, match="refer to secret"):
+            e2b.Secret.destroy("sdk-key")
+        box.kill()
+    finally:
+        e2b.Secret.destroy("sdk-key")
+    with pytest.raises(e2b.SecretNotFoundException):
+        e2b.Secret.get_info("sdk-key")

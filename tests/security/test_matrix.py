@@ -73,6 +73,7 @@ class World:
         ids["build"] = self.id_of("build", "POST", "/v1/builds", {"recipe": f'name = "{self.name}-build"\nfrom = "{ids["template_name"]}"\n'})
         ids["webhook"] = self.id_of("webhook", "POST", "/v1/webhooks", {"url": "https://example.com/hook"})
         ids["secret_name"] = self.ask("PUT", f"/v1/secrets/{self.name.upper()}", {"value": "theirs"})["name"]
+        ids["open_secret"] = self.ask("PUT", f"/v1/secrets/{self.name.upper()}-OPEN", {"value": "theirs"})["id"]
         ids["key"] = self.make_key("read")["key"]["id"]
         self.make_foreign()
 

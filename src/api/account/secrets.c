@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Secrets of the caller's project. A value goes in, and comes out of no route. */
-#include "secret/secret.h"
+#include "api/account/secrets.h"
 
 #include "api/api.h"
 #include "api/frame/find.h"
@@ -72,7 +72,7 @@ int put_secret(struct http_req *req, struct err *err)
 	return reply_send(&reply, req, is_new ? 201 : 200, err);
 }
 
-static int check_unused(struct http_req *req, const char *name, struct err *err)
+int secret_check_unused(const struct http_req *req, const char *name, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	size_t n = hooks_count_users(api->hooks, caller_project(req), name);
@@ -101,7 +101,7 @@ int delete_secret(struct http_req *req, struct err *err)
 	int r = http_query_bool(req, "force", &is_forced, err);
 
 	if (r == 0 && !is_forced)
-		r = check_unused(req, name, err);
+		r = secret_check_unused(req, name, err);
 	if (r == 0)
 		r = secrets_remove(api->secrets, caller_project(req), name, err);
 	if (r < 0)

@@ -5,7 +5,7 @@
  * code interpreter in one (49999). Here the daemon is all three. docs/compat.md says what is
  * covered and what differs.
  *
- *	/sandboxes, /v2/…, /templates, /snapshots    control plane: a key, JSON, {code, message}
+ *	/sandboxes, /v2/…, /templates, /secrets, …   control plane: a key, JSON, {code, message}
  *	/process.Process/…, /filesystem.Filesystem/…  envd: a sandbox's token, Connect-RPC in JSON
  *	/files, /health                              envd: plain HTTP
  *	/execute, /contexts                          interpreter: JSON lines, errors as text
@@ -20,6 +20,10 @@
 #define E2B_CODE_PORT 49999
 
 /* error.c: the three forms of errors, chosen by the path. */
+bool e2b_has_path(const char *path); /* it is one of the above; a query may follow */
+/* Whether its Host is api.DOMAIN: there a client looks for the control plane that is given nothing
+ * but the domain. No sandbox can have that name: theirs begin with a port. */
+bool e2b_is_api_host(const struct http_req *req);
 bool e2b_owns(const struct http_req *req);
 void e2b_fail(struct http_req *req, const struct err *err);
 bool e2b_is_unknown_user(const struct err *err);
@@ -45,12 +49,23 @@ int e2b_set_network(struct http_req *req, struct err *err);
 
 /* metrics.c, snapshots.c, templates.c */
 int e2b_get_metrics(struct http_req *req, struct err *err);
+int e2b_get_batch_metrics(struct http_req *req, struct err *err);
+int e2b_get_logs(struct http_req *req, struct err *err); /* logs.c */
 int e2b_create_snapshot(struct http_req *req, struct err *err);
 int e2b_list_snapshots(struct http_req *req, struct err *err);
 int e2b_fork_sandbox(struct http_req *req, struct err *err);
 int e2b_get_alias(struct http_req *req, struct err *err);
 int e2b_list_templates(struct http_req *req, struct err *err);
+int e2b_list_default_templates(struct http_req *req, struct err *err);
+int e2b_update_template(struct http_req *req, struct err *err);
 int e2b_delete_template(struct http_req *req, struct err *err);
+
+/* secrets.c */
+int e2b_create_secret(struct http_req *req, struct err *err);
+int e2b_list_secrets(struct http_req *req, struct err *err);
+int e2b_get_secret(struct http_req *req, struct err *err);
+int e2b_update_secret(struct http_req *req, struct err *err);
+int e2b_delete_secret(struct http_req *req, struct err *err);
 
 /* builds.c, tags.c */
 int e2b_request_build(struct http_req *req, struct err *err);
@@ -59,6 +74,10 @@ int e2b_upload_files(struct http_req *req, struct err *err);
 int e2b_start_build(struct http_req *req, struct err *err);
 int e2b_get_build_status(struct http_req *req, struct err *err);
 int e2b_list_tags(struct http_req *req, struct err *err);
+int e2b_count_tags(struct http_req *req, struct err *err);
+int e2b_has_tag(struct http_req *req, struct err *err);
+int e2b_group_tags(struct http_req *req, struct err *err);
+int e2b_list_assignments(struct http_req *req, struct err *err);
 int e2b_assign_tags(struct http_req *req, struct err *err);
 int e2b_remove_tags(struct http_req *req, struct err *err);
 

@@ -31,6 +31,7 @@ struct sandbox_filter {
 size_t fleet_list(struct fleet *fleet, const struct sandbox_filter *filter,
                   void (*fn)(struct sandbox *s, void *arg), void *arg, bool *ret_more);
 
+const struct guest_limits *fleet_default_limits(const struct fleet *fleet); /* of a sandbox */
 /* The isolation of the next guest of that engine; its engine is 0 if this host cannot run it. */
 const struct isolation *fleet_isolation(const struct fleet *fleet, uint32_t engine);
 bool fleet_forbids(const struct fleet *fleet, uint32_t engine); /* to clients, by its settings */

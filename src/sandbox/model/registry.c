@@ -190,6 +190,11 @@ static bool matches(const struct sandbox *s, const struct sandbox_filter *f)
 	return value && (!f->tag_value || strcmp(value, f->tag_value) == 0);
 }
 
+const struct guest_limits *fleet_default_limits(const struct fleet *fleet)
+{
+	return &fleet->config.default_limits;
+}
+
 size_t fleet_list(struct fleet *fleet, const struct sandbox_filter *filter,
                   void (*fn)(struct sandbox *s, void *arg), void *arg, bool *ret_more)
 {

@@ -6,11 +6,17 @@
  */
 #include "compat/e2b/frame/objects.h"
 
+#include "api/frame/find.h"
 #include "api/frame/late_reply.h"
 #include "api/frame/reply.h"
 #include "base/clock.h"
+#include "compat/e2b/frame/find.h"
 
-#define SLACK_US 1000000 /* ranges are given in whole seconds */
+#include <stdio.h>
+#include <string.h>
+
+#define SLACK_US  1000000 /* ranges are given in whole seconds */
+#define BATCH_MAX 100     /* sandboxes of one call, as in E2B */
 
 struct sampling {
 	struct late_reply late;
@@ -21,6 +27,7 @@ struct reel { /* readings on their way into a reply */
 	struct json_writer *w;
 	struct sandbox_facts facts;
 	uint64_t from_us, to_us;
+	const char *name;              /* of the one that is wanted, in an object; or NULL */
 	uint64_t last_us, last_cpu_ns; /* of the reading before */
 };
 
@@ -36,7 +43,7 @@ static void put_sample(struct reel *reel, const struct sandbox_sample *sample)
 	reel->last_cpu_ns = sample->cpu_ns;
 	if (sample->at_us < reel->from_us || sample->at_us > reel->to_us + SLACK_US)
 		return;
-	json_open_object(w, NULL);
+	json_open_object(w, reel->name);
 	e2b_put_time(w, "timestamp", sample->at_us);
 	json_put_u64(w, "timestampUnix", sample->at_us / 1000000);
 	json_put_u64(w, "cpuCount", (limits->cpu_milli + 999) / 1000);
@@ -105,4 +112,55 @@ int e2b_get_metrics(struct http_req *req, struct err *err)
 	sampling->to_us = end * 1000000;
 	r = sandbox_usage(s, on_figures, sampling, err);
 	return r < 0 ? late_reply_drop(sampling, r) : r;
+}
+
+/* The newest reading that is kept; a sandbox has none before its first. */
+static void put_newest(struct json_writer *w, const struct sandbox *s)
+{
+	const size_t n = sandbox_n_samples(s);
+	const struct sandbox_sample *newest = n > 0 ? sandbox_sample_at(s, n - 1) : NULL;
+	struct reel reel = {.w = w, .to_us = UINT64_MAX - SLACK_US};
+	char id[E2B_ID_SIZE];
+
+	if (!newest)
+		return;
+	e2b_id(s, id);
+	reel.name = id;
+	sandbox_facts(s, &reel.facts);
+	reel.last_us = n > 1 ? sandbox_sample_at(s, n - 2)->at_us : reel.facts.created_us;
+	reel.last_cpu_ns = n > 1 ? sandbox_sample_at(s, n - 2)->cpu_ns : 0;
+	put_sample(&reel, newest);
+}
+
+/* "ID,ID,…". One that is not there is left out, as is one of another project. */
+int e2b_get_batch_metrics(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *at = http_query(req, "sandbox_ids");
+	struct json_writer *w;
+	struct reply reply;
+	unsigned n = 0;
+
+	if (!at || !*at)
+		return err_field(err, "sandbox_ids", "is required");
+	for (const char *c = at; *c; c++)
+		n += *c == ',';
+	if (n >= BATCH_MAX)
+		return err_field(err, "sandbox_ids", "are at most %d", BATCH_MAX);
+	w = reply_begin(&reply);
+	json_open_object(w, "sandboxes");
+	for (const char *end; *at; at = end + (*end == ',')) {
+		auto_free char *name = NULL;
+		const struct sandbox *s;
+		char id[ID_SIZE];
+
+		end = at + strcspn(at, ",");
+		name = xasprintf("%.*s", (int)(end - at), at);
+		e2b_native_id(name, id);
+		s = id[0] ? sandbox_find(api->fleet, caller_project(req), id) : NULL;
+		if (s && e2b_is_there(s))
+			put_newest(w, s);
+	}
+	json_close_object(w);
+	return reply_send(&reply, req, 200, err);
 }

@@ -101,6 +101,30 @@ static bool has_text(const json_t *list, const char *text)
 	return false;
 }
 
+/* "Bearer ${e2b.secrets.NAME}" is our "Bearer secret://NAME". */
+static json_t *fill_secrets(const json_t *headers)
+{
+	static const char start[] = "${e2b.secrets.";
+	json_t *filled = json_object(), *value;
+	const char *name;
+
+	json_object_foreach ((json_t *)unconst(headers), name, value) {
+		auto_call(buf_done) struct buf text = BUF_INIT(json_string_length(value) + 1);
+		const char *at = json_string_value(value), *from, *end;
+
+		while ((from = strstr(at, start)) && (end = strchr(from, '}'))) {
+			const char *word = from + sizeof(start) - 1;
+
+			(void)!buf_printf(&text, "%.*ssecret://%.*s", (int)(from - at), at,
+			                  (int)(end - word), word);
+			at = end + 1;
+		}
+		(void)!buf_printf(&text, "%s", at); /* it only gets shorter */
+		(void)json_object_set_new(filled, name, json_string(buf_str(&text)));
+	}
+	return filled;
+}
+
 /* {"host": [{"transform": {"headers": {…}}}]}: header fields for hosts that are allowed anyway. */
 static int add_transforms(json_t *rules, const json_t *hosts, const json_t *allowed,
                           bool denies_all, struct err *err)
@@ -122,8 +146,8 @@ static int add_transforms(json_t *rules, const json_t *hosts, const json_t *allo
 				return r;
 			if (headers)
 				add_rule(rules, "domains", json_pack("[s]", host),
-				         json_pack("{s:{s:O}}", "transform", "headers",
-				                   unconst(headers)));
+				         json_pack("{s:{s:o}}", "transform", "headers",
+				                   fill_secrets(headers)));
 		}
 	}
 	return 0;

@@ -66,14 +66,14 @@ static int refuse(const char *name, struct err *err)
 }
 
 /* Clients want a UUID: templates with the same image have the same one. */
-static void put_build(struct json_writer *w, const struct template *t)
+static void put_build(struct json_writer *w, const char *name, const struct template *t)
 {
 	char hex[DIGEST_HEX], uuid[40];
 
 	digest_to_hex(template_image(t), hex);
 	(void)snprintf(uuid, sizeof(uuid), "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12,
 	               hex + 16, hex + 20);
-	json_put_str(w, "buildID", uuid);
+	json_put_str(w, name, uuid);
 }
 
 int e2b_assign_tags(struct http_req *req, struct err *err)
@@ -107,7 +107,7 @@ int e2b_assign_tags(struct http_req *req, struct err *err)
 	if (r < 0)
 		return r;
 	w = reply_begin(&reply);
-	put_build(w, t);
+	put_build(w, "buildID", t);
 	json_put_value(w, "tags", tags.list);
 	return reply_send(&reply, req, 201, err);
 }
@@ -138,42 +138,161 @@ int e2b_remove_tags(struct http_req *req, struct err *err)
 struct listing {
 	struct json_writer *w; /* NULL: they are counted */
 	const char *name;
+	const char *only; /* this tag alone, or NULL */
+	void (*put)(struct json_writer *w, const char *tag, const struct template *t);
 	size_t n;
 };
 
-static void put_tag(const struct template *t, void *arg)
+static void put_tag(struct json_writer *w, const char *tag, const struct template *t)
+{
+	json_open_object(w, NULL);
+	json_put_str(w, "tag", tag);
+	put_build(w, "buildID", t);
+	e2b_put_time(w, "createdAt", template_created_us(t));
+	json_close_object(w);
+}
+
+/* A tag is assigned once: who assigns it again makes it anew. */
+static void put_assignment(struct json_writer *w, const char *tag, const struct template *t)
+{
+	(void)tag;
+	json_open_object(w, NULL);
+	put_build(w, "assignmentId", t);
+	put_build(w, "buildId", t);
+	e2b_put_time(w, "assignedAt", template_created_us(t));
+	e2b_put_time(w, "buildCreatedAt", template_created_us(t));
+	e2b_put_time(w, "buildFinishedAt", template_created_us(t));
+	json_close_object(w);
+}
+
+static void put_group(struct json_writer *w, const char *tag, const struct template *t)
+{
+	json_open_object(w, NULL);
+	json_put_str(w, "tag", tag);
+	json_open_array(w, "assignments");
+	put_assignment(w, tag, t);
+	json_close_array(w);
+	json_put_bool(w, "hasMore", false);
+	json_close_object(w);
+}
+
+static void take_tag(const struct template *t, void *arg)
 {
 	struct listing *l = arg;
-	const char *name = template_name(t);
+	const char *name = template_name(t), *tag;
 	size_t len = strlen(l->name);
 
 	if (template_is_shared(t) || strncmp(name, l->name, len) != 0 ||
 	    (name[len] && name[len] != '.'))
 		return;
-	l->n++;
-	if (!l->w)
+	tag = name[len] ? name + len + 1 : TEMPLATE_TAG_DEFAULT;
+	if (l->only && strcmp(l->only, tag) != 0)
 		return;
-	json_open_object(l->w, NULL);
-	json_put_str(l->w, "tag", name[len] ? name + len + 1 : TEMPLATE_TAG_DEFAULT);
-	put_build(l->w, t);
-	e2b_put_time(l->w, "createdAt", template_created_us(t));
-	json_close_object(l->w);
+	l->n++;
+	if (l->w)
+		l->put(l->w, tag, t);
+}
+
+static size_t walk(const struct http_req *req, struct listing *l)
+{
+	const struct api *api = http_app_arg(req);
+
+	l->n = 0;
+	template_each(api->fleet, caller_project(req), take_tag, l);
+	return l->n;
+}
+
+/* The template of the path, and how many tags it has. */
+static int count_tags(const struct http_req *req, char ret[TEMPLATE_WORD_SIZE], size_t *ret_n,
+                      struct err *err)
+{
+	struct listing l = {.name = ret};
+
+	template_read_name(http_param(req, "id"), ret);
+	*ret_n = walk(req, &l);
+	return *ret_n == 0 ? refuse(ret, err) : 0;
 }
 
 int e2b_list_tags(struct http_req *req, struct err *err)
 {
-	const struct api *api = http_app_arg(req);
 	char word[TEMPLATE_WORD_SIZE];
-	struct listing l = {.name = word};
+	struct listing l = {.name = word, .put = put_tag};
 	struct reply reply;
+	size_t n;
+	int r = count_tags(req, word, &n, err);
 
-	template_read_name(http_param(req, "id"), word);
-	template_each(api->fleet, caller_project(req), put_tag, &l);
-	if (l.n == 0)
-		return refuse(word, err);
+	if (r < 0)
+		return r;
 	l.w = reply_begin_bare(&reply);
 	json_open_array(l.w, NULL);
-	template_each(api->fleet, caller_project(req), put_tag, &l);
+	(void)walk(req, &l);
 	json_close_array(l.w);
 	return reply_send(&reply, req, 200, err);
+}
+
+int e2b_count_tags(struct http_req *req, struct err *err)
+{
+	char word[TEMPLATE_WORD_SIZE];
+	struct reply reply;
+	size_t n;
+	int r = count_tags(req, word, &n, err);
+
+	if (r < 0)
+		return r;
+	json_put_u64(reply_begin(&reply), "total", n);
+	return reply_send(&reply, req, 200, err);
+}
+
+int e2b_has_tag(struct http_req *req, struct err *err)
+{
+	char word[TEMPLATE_WORD_SIZE];
+	struct listing l = {.name = word, .only = http_query(req, "tag")};
+	struct json_writer *w;
+	struct reply reply;
+	size_t n;
+	int r = l.only && *l.only ? 0 : err_field(err, "tag", "is required");
+
+	if (r == 0)
+		r = count_tags(req, word, &n, err);
+	if (r < 0)
+		return r;
+	w = reply_begin(&reply);
+	json_put_bool(w, "exists", walk(req, &l) > 0);
+	json_put_strn(w, "normalizedTag", l.only, strlen(l.only));
+	return reply_send(&reply, req, 200, err);
+}
+
+/* All of a template's tags, or what one was assigned to, in one page: a project has few. */
+static int reply_page(struct http_req *req, const char *name, struct listing *l, struct err *err)
+{
+	char word[TEMPLATE_WORD_SIZE];
+	struct reply reply;
+	size_t n;
+	int r = count_tags(req, word, &n, err);
+
+	if (r < 0)
+		return r;
+	l->name = word;
+	if (walk(req, l) == 0)
+		return err_set(err, ERR_NOT_FOUND, 0, "tag '%.64s' not found", l->only);
+	l->w = reply_begin(&reply);
+	json_open_array(l->w, name);
+	(void)walk(req, l);
+	json_close_array(l->w);
+	json_put_null(l->w, "nextCursor");
+	return reply_send(&reply, req, 200, err);
+}
+
+int e2b_group_tags(struct http_req *req, struct err *err)
+{
+	struct listing l = {.put = put_group};
+
+	return reply_page(req, "tags", &l, err);
+}
+
+int e2b_list_assignments(struct http_req *req, struct err *err)
+{
+	struct listing l = {.put = put_assignment, .only = http_param(req, "tag")};
+
+	return reply_page(req, "data", &l, err);
 }

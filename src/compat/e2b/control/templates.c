@@ -5,6 +5,9 @@
 
 #include "api/frame/find.h"
 #include "api/frame/reply.h"
+#include "api/templates/templates.h"
+#include "base/units.h"
+#include "compat/e2b/frame/body.h"
 #include "compat/e2b/frame/objects.h"
 #include "sandbox/snapshot/snapshot.h"
 #include "sandbox/storage/template.h"
@@ -182,23 +185,44 @@ int template_base(const struct http_req *req, const char *template, const char *
 	return err_field(err, "fromTemplate", "template '%.64s' not found", template);
 }
 
+struct listing {
+	struct json_writer *w;
+	const struct guest_limits *limits; /* of sandboxes that are made from them */
+	bool only_shared;
+};
+
+static void put_names(struct json_writer *w, const char *field, const struct template *t)
+{
+	json_open_array(w, field);
+	json_put_str(w, NULL, template_name(t));
+	json_close_array(w);
+}
+
+static void put_size(struct json_writer *w, const struct guest_limits *limits)
+{
+	json_put_u64(w, "cpuCount", (limits->cpu_milli + 999) / 1000);
+	json_put_u64(w, "memoryMB", limits->memory_bytes / MIB);
+	json_put_u64(w, "diskSizeMB", limits->disk_bytes / MIB);
+}
+
 static void put_template(const struct template *t, void *arg)
 {
-	struct json_writer *w = arg;
+	const struct listing *l = arg;
+	struct json_writer *w = l->w;
 
+	if (l->only_shared && !template_is_shared(t))
+		return;
 	json_open_object(w, NULL);
 	json_put_str(w, "templateID", template_name(t));
 	json_put_str(w, "buildID", template_name(t));
 	json_put_bool(w, "public", template_is_shared(t));
-	json_open_array(w, "aliases");
-	json_put_str(w, NULL, template_name(t));
-	json_close_array(w);
-	json_open_array(w, "names");
-	json_put_str(w, NULL, template_name(t));
-	json_close_array(w);
-	json_put_u64(w, "cpuCount", 0);
-	json_put_u64(w, "memoryMB", 0);
-	json_put_u64(w, "diskSizeMB", 0);
+	put_names(w, "aliases", t);
+	put_names(w, "names", t);
+	put_size(w, l->limits);
+	e2b_put_time(w, "createdAt", template_created_us(t));
+	e2b_put_time(w, "updatedAt", template_created_us(t));
+	json_put_null(w, "createdBy");
+	json_put_null(w, "lastSpawnedAt");
 	json_put_str(w, "envdVersion", E2B_ENVD_VERSION);
 	json_put_str(w, "buildStatus", "ready");
 	json_put_u64(w, "spawnCount", 0);
@@ -206,15 +230,70 @@ static void put_template(const struct template *t, void *arg)
 	json_close_object(w);
 }
 
-int e2b_list_templates(struct http_req *req, struct err *err)
+static int list_templates(struct http_req *req, bool only_shared, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
-	struct json_writer *w;
+	struct listing l = {.limits = fleet_default_limits(api->fleet), .only_shared = only_shared};
 	struct reply reply;
 
-	w = reply_begin_bare(&reply);
-	json_open_array(w, NULL);
-	template_each(api->fleet, caller_project(req), put_template, w);
+	l.w = reply_begin_bare(&reply);
+	json_open_array(l.w, NULL);
+	template_each(api->fleet, caller_project(req), put_template, &l);
+	json_close_array(l.w);
+	return reply_send(&reply, req, 200, err);
+}
+
+int e2b_list_templates(struct http_req *req, struct err *err)
+{
+	return list_templates(req, /* only_shared= */ false, err);
+}
+
+int e2b_list_default_templates(struct http_req *req, struct err *err)
+{
+	return list_templates(req, /* only_shared= */ true, err);
+}
+
+/* A public template is one of ours that all projects share. It is given anew, with the same image,
+ * to everybody or to the caller's project. */
+static int set_public(struct http_req *req, struct template *t, bool is_public, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct template_spec spec = {.project_id = is_public ? NULL : caller_project(req),
+	                             .name = template_name(t),
+	                             .image = *template_image(t),
+	                             .manifest = template_manifest(t)};
+	struct template *made;
+	int r = check_shared_template(req, err);
+
+	if (r == 0)
+		r = template_publish(api->fleet, &spec, &made, err);
+	return r == 0 ? template_remove(t, err) : r;
+}
+
+int e2b_update_template(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	char word[TEMPLATE_WORD_SIZE];
+	struct json_writer *w;
+	struct template *t;
+	struct reply reply;
+	bool is_public;
+	int r = 0;
+
+	template_read_name(http_param(req, "id"), word);
+	t = template_find(api->fleet, caller_project(req), word);
+	if (!t)
+		return err_set(err, ERR_NOT_FOUND, 0, "template '%.64s' not found", word);
+	is_public = template_is_shared(t);
+	(void)snprintf(word, sizeof(word), "%s", template_name(t));
+	r = body_bool(http_json(req), "public", &is_public, err);
+	if (r == 0 && is_public != template_is_shared(t))
+		r = set_public(req, t, is_public, err);
+	if (r < 0)
+		return r;
+	w = reply_begin(&reply);
+	json_open_array(w, "names");
+	json_put_str(w, NULL, word);
 	json_close_array(w);
 	return reply_send(&reply, req, 200, err);
 }

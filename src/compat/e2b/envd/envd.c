@@ -51,13 +51,18 @@ void envd_named(const struct http_req *req, char ret_id[ID_SIZE], unsigned *ret_
 		*ret_port = (unsigned)number;
 }
 
-/* The daemon itself answers for the host names of sandboxes' envd and interpreter. */
+/* The daemon itself answers for api.DOMAIN and for the host names of sandboxes' envd and
+ * interpreter. At api.DOMAIN only E2B's paths: it is of one site with pages that sandboxes serve,
+ * so nobody is to log in there. */
 int envd_divert(struct http_req *req, struct err *err)
 {
 	char id[ID_SIZE];
 	unsigned port = 0;
 
-	(void)err;
+	if (e2b_is_api_host(req))
+		return e2b_has_path(http_req_head(req)->target)
+		               ? 2
+		               : err_set(err, ERR_NOT_FOUND, 0, "this path is none of E2B's API");
 	if (!read_host(req, id, &port))
 		return 0;
 	return port == E2B_ENVD_PORT || port == E2B_CODE_PORT ? 2 : 0;

@@ -2,13 +2,17 @@
 /*
  * Errors in E2B's form. Its clients recognise "not found" and "already paused" by the body's code:
  * a number on the control plane and for files, a word in RPCs; the interpreter's errors are plain
- * text.
+ * text. A client that meets another form tells its user nothing (Python: KeyError 'code';
+ * JavaScript: [object Object]), so also what the router refuses is told so.
  */
 #include "compat/e2b/e2b.h"
+
+#include "http/target.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #define BODY_MAX ((size_t)8 * 1024)
 
@@ -24,7 +28,9 @@ static const struct {
 	{"v3", DIALECT_REST},
 	{"templates", DIALECT_REST},
 	{"templatefiles", DIALECT_REST, true},
+	{"default-templates", DIALECT_REST},
 	{"snapshots", DIALECT_REST},
+	{"secrets", DIALECT_REST},
 	{"teams", DIALECT_REST},
 	{"volumes", DIALECT_REST},
 	{"volumecontent", DIALECT_REST, true},
@@ -42,16 +48,69 @@ static int find_part(const char *path)
 	size_t len;
 
 	path += *path == '/';
-	len = strcspn(path, "/");
+	len = strcspn(path, "/?");
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
 		if (strlen(parts[i].segment) == len && strncmp(parts[i].segment, path, len) == 0)
 			return (int)i;
 	return -1;
 }
 
+bool e2b_has_path(const char *path)
+{
+	return find_part(path) >= 0;
+}
+
+/* The path, or the target as it came where that has no path that could be read. */
+static const char *path_of(const struct http_req *req)
+{
+	const char *path = http_path(req), *target = http_req_head(req)->target;
+
+	return path[0] == '/' || !target ? path : target;
+}
+
+/* The label before DOMAIN in the request's Host; "" if it is none of ours. */
+static void read_label(const struct http_req *req, char ret[HTTP_HOST_SIZE])
+{
+	const struct api *api = http_app_arg(req);
+	const char *host = http_header(req, "Host");
+	char name[HTTP_HOST_SIZE];
+	size_t len;
+	unsigned port;
+
+	ret[0] = '\0';
+	if (!api->preview.domain || !host || http_host_parse(host, name, &port) < 0)
+		return;
+	len = strcspn(name, ".");
+	if (name[len] && strcasecmp(name + len + 1, api->preview.domain) == 0)
+		(void)snprintf(ret, HTTP_HOST_SIZE, "%.*s", (int)len, name);
+}
+
+bool e2b_is_api_host(const struct http_req *req)
+{
+	char label[HTTP_HOST_SIZE];
+
+	read_label(req, label);
+	return strcasecmp(label, "api") == 0;
+}
+
+/* Whether one of E2B's clients asks for a path that nobody has. */
+static bool is_lost_client(const struct http_req *req)
+{
+	const char *key = http_header(req, "X-API-Key"), *agent = http_header(req, "User-Agent");
+
+	return !http_route(req) &&
+	       ((key && strncmp(key, "e2b_", 4) == 0) || (agent && strncmp(agent, "e2b-", 4) == 0));
+}
+
 bool e2b_owns(const struct http_req *req)
 {
-	return find_part(http_path(req)) >= 0;
+	char label[HTTP_HOST_SIZE];
+
+	read_label(req, label);
+	if (label[0]) /* what a sandbox serves may have any path */
+		return strcasecmp(label, "api") == 0 || strncmp(label, "49983-", 6) == 0 ||
+		       strncmp(label, "49999-", 6) == 0;
+	return e2b_has_path(path_of(req)) || is_lost_client(req);
 }
 
 static const char *const rpc_codes[] = {
@@ -142,7 +201,7 @@ static void fail_json(struct http_req *req, const struct err *err, bool is_rpc)
 
 void e2b_fail(struct http_req *req, const struct err *err)
 {
-	int i = find_part(http_path(req));
+	int i = find_part(path_of(req));
 	enum dialect dialect = i < 0 ? DIALECT_REST : parts[i].dialect;
 
 	if (dialect == DIALECT_TEXT)
