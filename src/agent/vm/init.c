@@ -223,7 +223,7 @@ static int mount_over(const char *layer, const char *to, struct err *err)
 static int mount_shot(size_t i, struct err *err)
 {
 	const unsigned long flags = MS_NODEV | MS_NOSUID | MS_NOEXEC;
-	char serial[16], upper[40], layer[48], root[32], written[40];
+	char serial[32], upper[48], layer[56], root[40], written[48];
 	struct stat st;
 	int r;
 

@@ -127,7 +127,7 @@ static int read_quota(int subvol_fd, uint32_t type, void *ret, size_t size)
 {
 	struct btrfs_ioctl_search_args args;
 	struct btrfs_ioctl_search_header header;
-	uint64_t id;
+	uint64_t id = 0;
 	int r = subvol_id(subvol_fd, &id);
 
 	if (r == 0)
@@ -186,7 +186,7 @@ static int read_sys_quota(const uint8_t *fsid, uint64_t id, const char *name, ui
 int btrfs_usage_now(int subvol_fd, uint64_t *ret_bytes)
 {
 	struct btrfs_ioctl_fs_info_args fs;
-	uint64_t id, referenced, reserved;
+	uint64_t id = 0, referenced, reserved;
 	int r = subvol_id(subvol_fd, &id);
 
 	if (r < 0)
@@ -326,7 +326,7 @@ int btrfs_group_limit(int fs_fd, uint64_t number, uint64_t bytes)
 int btrfs_group_join(int subvol_fd, uint64_t number)
 {
 	struct btrfs_ioctl_qgroup_assign_args args = {.assign = 1, .dst = group_id(number)};
-	uint64_t id;
+	uint64_t id = 0;
 	int r = subvol_id(subvol_fd, &id);
 
 	if (r < 0)

@@ -144,7 +144,7 @@ static int each_process(pid_t pid, int (*fn)(pid_t one, void *arg, struct err *e
                         struct err *err)
 {
 	auto_dir struct dir_reader all = {.fd = -1};
-	uint64_t theirs, one;
+	uint64_t theirs = 0, one = 0;
 	const char *name;
 	int r = read_inode(pid, "pid", &theirs);
 
