@@ -35,7 +35,7 @@ static const struct check checks[] = {
 	{"clone3", WEIGHT_NEEDED, probe_clone3, "starts a sandbox in its namespaces at once", "a newer kernel, or a container runtime that allows clone3"},
 	{"pidfd", WEIGHT_NEEDED, probe_pidfd, "watches and kills without mistaking a process", "a newer kernel"},
 	{"openat2", WEIGHT_NEEDED, probe_openat2, "opens paths that cannot lead out", "a newer kernel"},
-	{"user_namespaces", WEIGHT_NEEDED, probe_userns, "root inside is nobody outside", "sysctl -w user.max_user_namespaces=65536"},
+	{"user_namespaces", WEIGHT_NEEDED, probe_userns, "root inside is nobody outside", "sysctl -w user.max_user_namespaces=65536; on Ubuntu, in a container: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 on its host"},
 	{"overlayfs_in_userns", WEIGHT_NEEDED, probe_overlay, "a sandbox's root over the template", "modprobe overlay"},
 	{"idmapped_mounts", WEIGHT_NEEDED, probe_idmap, "layers fit any sandbox's uid range", "a newer kernel, and /usr on ext4, xfs or btrfs"},
 	{"seccomp", WEIGHT_NEEDED, probe_seccomp, "the list of system calls allowed inside", "a kernel with CONFIG_SECCOMP_FILTER"},

@@ -23,6 +23,9 @@ bool probe_seccomp(char *detail);
 bool probe_landlock(char *detail);
 bool probe_userns(char *detail);
 bool probe_overlay(char *detail);
+/* Says how an attempt with a user namespace ended (errno, 0: well), and which settings below
+ * proc_sys, usually /proc/sys, restrict them. */
+void probe_explain_userns(const char *proc_sys, int errnum, char *detail);
 bool probe_idmap(char *detail);
 bool probe_nftables(char *detail);
 

@@ -23,6 +23,7 @@
 #define KERNEL_MINOR 19
 
 #define LANDLOCK_ASK_VERSION 1
+#define PROC_SYS             "/proc/sys"
 
 #define say(...) ((void)snprintf(detail, PROBE_DETAIL_SIZE, __VA_ARGS__))
 
@@ -130,14 +131,52 @@ static int enter_userns(void)
 	return -r;
 }
 
+/* Settings by which a distribution keeps user namespaces from processes, or from those without
+ * CAP_SYS_ADMIN. The broker has that, so for a daemon of root's they change nothing; in a container
+ * they may. */
+static const struct {
+	const char *name;
+	char value;  /* with which it does */
+	bool is_all; /* from root, too */
+} userns_settings[] = {
+	{"user/max_user_namespaces", '0', true},
+	{"kernel/apparmor_restrict_unprivileged_userns", '1', false}, /* Ubuntu 24.04 */
+	{"kernel/unprivileged_userns_clone", '0', false},             /* Debian's own */
+};
+
+static bool is_set(const char *proc_sys, size_t i)
+{
+	auto_free char *path = xasprintf("%s/%s", proc_sys, userns_settings[i].name);
+	char text[32];
+
+	return fd_read_file(AT_FDCWD, path, text, sizeof(text)) > 0 &&
+	       text[0] == userns_settings[i].value && (text[1] == '\n' || text[1] == '\0');
+}
+
+void probe_explain_userns(const char *proc_sys, int errnum, char *detail)
+{
+	int at = snprintf(detail, PROBE_DETAIL_SIZE, "%s", errnum ? strerror(errnum) : "yes");
+
+	for (size_t i = 0; i < ARRAY_SIZE(userns_settings); i++) {
+		auto_free char *name = xstrdup(userns_settings[i].name);
+
+		if (!is_set(proc_sys, i) || at >= PROBE_DETAIL_SIZE)
+			continue;
+		*strchr(name, '/') = '.';
+		at += snprintf(detail + at, PROBE_DETAIL_SIZE - (size_t)at, "; %s=%c%s", name,
+		               userns_settings[i].value,
+		               errnum || userns_settings[i].is_all
+		                       ? " forbids it"
+		                       : " forbids it to others than root, which is no hindrance");
+	}
+}
+
 bool probe_userns(char *detail)
 {
 	int r = in_child(enter_userns);
 
-	if (r != 0)
-		return say_errno(detail, r);
-	say("yes");
-	return true;
+	probe_explain_userns(PROC_SYS, r, detail);
+	return r == 0;
 }
 
 static int mount_overlay(void)
@@ -162,10 +201,8 @@ bool probe_overlay(char *detail)
 {
 	int r = in_child(mount_overlay);
 
-	if (r != 0)
-		return say_errno(detail, r);
-	say("yes");
-	return true;
+	probe_explain_userns(PROC_SYS, r, detail);
+	return r == 0;
 }
 
 /* A user namespace with one id mapped, held by a child that waits on a pipe. */
