@@ -20,11 +20,15 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #define MOUNTINFO_MAX (4 << 20)
+/* Of the package's service (packaging/systemd), whose sandboxes have a unit of their own. */
+#define UNIT_RUN_DIR "/run/cloche"
+#define UNIT_GROUP   "system.slice/cloche-sandboxes.service"
 
 static void (*const mains[SPAWNER_KINDS])(struct jail *jail) = {
 	[SPAWNER_GUEST] = jail_child_run,
@@ -72,6 +76,7 @@ int jail_remove_image(struct guest_host *host, const struct digest *image, struc
 static int open_cgroups(struct guest_host *host, const char *run_dir, struct err *err)
 {
 	struct buf mountinfo = BUF_INIT(MOUNTINFO_MAX);
+	const char *home = strcmp(run_dir, UNIT_RUN_DIR) == 0 ? UNIT_GROUP : NULL;
 	uint32_t hash = 2166136261U;
 	char parent[32];
 	int r = buf_append_file(&mountinfo, "/proc/self/mountinfo");
@@ -83,7 +88,7 @@ static int open_cgroups(struct guest_host *host, const char *run_dir, struct err
 	if (r < 0)
 		r = err_set(err, ERR_INTERNAL, -r, "cannot read mountinfo");
 	else
-		r = cgroup_host_open(&host->cgroups, "", buf_str(&mountinfo), parent, err);
+		r = cgroup_host_open(&host->cgroups, "", buf_str(&mountinfo), home, parent, err);
 	buf_done(&mountinfo);
 	return r;
 }

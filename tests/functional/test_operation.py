@@ -12,7 +12,7 @@ import subprocess
 import pytest
 from cloche import Client, ClocheError
 from harness import audit
-from harness.daemon import BUILD, Daemon, wait_for
+from harness.daemon import BUILD, ROOT, Daemon, wait_for
 
 pytestmark = pytest.mark.slow  # daemons are stopped and started, time and again
 
@@ -262,12 +262,12 @@ def test_O05_a_program_at_another_place_takes_over_what_runs(how):
     assert (status, found) == (0, [])
 
 
-def read_unit():
-    """The unit's [Service] as {name: value}."""
+def read_unit(path):
+    """A unit as {section: {name: value}}."""
     unit = configparser.ConfigParser(strict=False, interpolation=None, comment_prefixes="#")
     unit.optionxform = str
-    unit.read(BUILD / "cloche.service")
-    return dict(unit["Service"])
+    assert unit.read(path)
+    return unit
 
 
 @contextlib.contextmanager
@@ -281,9 +281,14 @@ def notified(path):
 
 def test_O05_a_restart_by_systemd_ends_no_sandbox(tmp_path, monkeypatch):
     """As systemd does it by what the unit says: only the main process is asked to end, and cgroups and kills inside are not its business."""
-    unit = read_unit()
-    wanted = {"Type": "notify", "KillMode": "process", "Delegate": "yes", "OOMPolicy": "continue", "Restart": "on-failure", "WatchdogSec": "60"}
+    whole = read_unit(BUILD / "cloche.service")
+    unit = whole["Service"]
+    wanted = {"Type": "notify", "KillMode": "process", "OOMPolicy": "continue", "Restart": "on-failure", "WatchdogSec": "60"}
     assert {name: unit[name] for name in wanted} == wanted
+    home = read_unit(ROOT / "packaging/systemd/cloche-sandboxes.service")["Service"]
+    wanted = {"ExitType": "cgroup", "Delegate": "yes", "OOMPolicy": "continue", "TasksMax": "infinity"}
+    assert {name: home[name] for name in wanted} == wanted
+    assert "cloche-sandboxes.service" in whole["Unit"]["Requires"] and "cloche-sandboxes.service" in whole["Unit"]["After"]
     assert unit["ExecStart"].endswith("/cloche serve") and "ExecStop" not in unit and "RuntimeDirectory" not in unit
     daemon = Daemon("--plain-storage", "--pool-max", "0", rm=False)
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))

@@ -150,7 +150,7 @@ TEST(a_v2_host_gives_every_part_from_one_tree)
 	make_leaves("", "cpu.max", "");
 	make_leaves("", "pids.max", "");
 	make_leaves("", "pids.current", "7\n");
-	CHECK_INT(cgroup_host_open(&h, top, v2_mounts, "p", &err), 0);
+	CHECK_INT(cgroup_host_open(&h, top, v2_mounts, NULL, "p", &err), 0);
 	CHECK_INT(h.n, 1);
 	CHECK_INT(h.parts, BIT(CGROUP_PART_COUNT) - 1);
 	CHECK_INT(cgroup_make(&h, ID, &limits, &err), 0);
@@ -183,7 +183,7 @@ TEST(a_v1_host_gives_each_part_from_its_tree)
 
 	begin();
 	make_v1();
-	CHECK_INT(cgroup_host_open(&h, top, v1_mounts, "p", &err), 0);
+	CHECK_INT(cgroup_host_open(&h, top, v1_mounts, NULL, "p", &err), 0);
 	CHECK_INT(h.n, 4);
 	CHECK_INT(h.parts, BIT(CGROUP_PART_COUNT) - 1);
 	CHECK_INT(cgroup_make(&h, ID, &limits, &err), 0);
@@ -217,7 +217,7 @@ TEST(the_agents_bounds_are_its_own_on_v2_and_around_the_sandbox_on_v1)
 
 	begin();
 	make_v1();
-	CHECK_INT(cgroup_host_open(&h, top, v1_mounts, "p", &err), 0);
+	CHECK_INT(cgroup_host_open(&h, top, v1_mounts, NULL, "p", &err), 0);
 	CHECK_INT(cgroup_make(&h, ID, &limits, &err), 0);
 	CHECK_STR(in_group("memory/", ".", "memory.limit_in_bytes"), "268435456"); /* 64 + 192 */
 	CHECK_STR(in_group("pids/", ".", "pids.max"), "1088");
@@ -231,7 +231,7 @@ TEST(the_agents_bounds_are_its_own_on_v2_and_around_the_sandbox_on_v1)
 	make_leaves("", "memory.max", "");
 	make_leaves("", "memory.swap.max", "");
 	make_leaves("", "pids.max", "");
-	CHECK_INT(cgroup_host_open(&h, top, v2_mounts, "p", &err), 0);
+	CHECK_INT(cgroup_host_open(&h, top, v2_mounts, NULL, "p", &err), 0);
 	CHECK_INT(cgroup_make(&h, ID, &limits, &err), 0);
 	CHECK_STR(in_group("", "init", "memory.max"), "201326592");
 	CHECK_STR(in_group("", "init", "pids.max"), "1024");
@@ -254,7 +254,7 @@ TEST(a_weight_is_the_whole_sandboxes_and_means_the_same_on_v1_and_v2)
 
 	begin();
 	make_v1();
-	CHECK_INT(cgroup_host_open(&v1, top, v1_mounts, "p", &err), 0);
+	CHECK_INT(cgroup_host_open(&v1, top, v1_mounts, NULL, "p", &err), 0);
 	CHECK_INT(cgroup_cpu_ns(&v1, ID), 5000000);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		make_leaves("cpu,cpuacct/", "cpu.shares", "");
@@ -266,7 +266,7 @@ TEST(a_weight_is_the_whole_sandboxes_and_means_the_same_on_v1_and_v2)
 
 	begin();
 	make_v2("", "cpu memory pids\n");
-	CHECK_INT(cgroup_host_open(&v2, top, v2_mounts, "p", &err), 0);
+	CHECK_INT(cgroup_host_open(&v2, top, v2_mounts, NULL, "p", &err), 0);
 	CHECK_INT(cgroup_cpu_ns(&v2, ID), 123000);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		make_leaves("", "cpu.weight", "");
@@ -289,7 +289,7 @@ TEST(a_hybrid_host_limits_by_v1_and_freezes_and_counts_by_v2)
 	make_v1();
 	make_v2("unified/", "\n");
 	(void)snprintf(mounts, sizeof(mounts), "%s%s", v1_mounts, unified_mount);
-	CHECK_INT(cgroup_host_open(&h, top, mounts, "p", &err), 0);
+	CHECK_INT(cgroup_host_open(&h, top, mounts, NULL, "p", &err), 0);
 	CHECK_INT(h.n, 4); /* unified, cpu, memory, pids: the freezer's tree is not needed */
 	CHECK_INT(h.parts, BIT(CGROUP_PART_COUNT) - 1);
 	CHECK_INT(cgroup_make(&h, ID, &limits, &err), 0);
@@ -304,6 +304,59 @@ TEST(a_hybrid_host_limits_by_v1_and_freezes_and_counts_by_v2)
 	finish(&h);
 }
 
+static bool is_there(const char *group)
+{
+	char path[200];
+
+	(void)snprintf(path, sizeof(path), "%s/sys/fs/cgroup/%s", top, group);
+	return access(path, F_OK) == 0;
+}
+
+static void remove_group(const char *group)
+{
+	char path[200];
+
+	(void)snprintf(path, sizeof(path), "%s/sys/fs/cgroup/%s", top, group);
+	CHECK_INT(dir_tree_remove(AT_FDCWD, path), 0);
+}
+
+#define HOME "system.slice/cloche-sandboxes.service"
+
+TEST(a_group_that_systemd_handed_over_is_the_home_of_all_others)
+{
+	struct cgroup_host h;
+	struct err err = {0};
+
+	begin();
+	make("cgroup.controllers", "cpu memory pids\n");
+	make("cgroup.subtree_control", "");
+	CHECK_INT(cgroup_host_open(&h, top, v2_mounts, HOME, "p", &err), 0);
+	CHECK(is_there("p")); /* no such unit */
+	cgroup_host_close(&h);
+
+	make(HOME "/cgroup.controllers", "cpu memory pids\n");
+	make(HOME "/cgroup.subtree_control", "");
+	make("p/" ID "/cgroup.procs", "");
+	CHECK_INT(cgroup_host_open(&h, top, v2_mounts, HOME, "p", &err), 0);
+	CHECK(!is_there(HOME "/p")); /* a sandbox from before the unit lives */
+	cgroup_host_close(&h);
+
+	remove_group("p/" ID);
+	make(HOME "/cgroup.procs", "17\n"); /* no limits are possible below a process */
+	CHECK_INT(cgroup_host_open(&h, top, v2_mounts, HOME, "p", &err), 0);
+	CHECK(!is_there(HOME "/p"));
+	cgroup_host_close(&h);
+
+	make(HOME "/cgroup.procs", "");
+	CHECK_INT(cgroup_host_open(&h, top, v2_mounts, HOME, "p", &err), 0);
+	CHECK(is_there(HOME "/p"));
+	CHECK(!is_there("p"));
+	cgroup_host_remove(&h);
+	CHECK(!is_there(HOME "/p"));
+	CHECK(is_there(HOME));
+	finish(&h);
+}
+
 TEST(a_missing_controller_is_a_missing_part_and_no_failure)
 {
 	struct cgroup_host h;
@@ -313,7 +366,7 @@ TEST(a_missing_controller_is_a_missing_part_and_no_failure)
 	make_v2("", "cpu pids\n");
 	make_leaves("", "cpu.max", "");
 	make_leaves("", "pids.max", "");
-	CHECK_INT(cgroup_host_open(&h, top, v2_mounts, "p", &err), 0);
+	CHECK_INT(cgroup_host_open(&h, top, v2_mounts, NULL, "p", &err), 0);
 	CHECK(!(h.parts & BIT(CGROUP_MEMORY)));
 	CHECK(h.parts & BIT(CGROUP_PIDS));
 	CHECK_INT(cgroup_make(&h, ID, &limits, &err), 0);
@@ -326,7 +379,8 @@ TEST(a_host_without_cgroups_has_no_parts)
 	struct err err = {0};
 
 	begin();
-	CHECK_INT(cgroup_host_open(&h, top, "27 1 254:0 / / rw - ext4 /dev/vda rw\n", "p", &err),
+	CHECK_INT(cgroup_host_open(&h, top, "27 1 254:0 / / rw - ext4 /dev/vda rw\n", NULL, "p",
+	                           &err),
 	          0);
 	CHECK_INT(h.parts, 0);
 	CHECK_INT(cgroup_freeze(&h, ID, true, &err), -ENOSYS);

@@ -96,11 +96,29 @@ static unsigned enable_v2(int dir_fd, const char *dir)
 	return enabled;
 }
 
-static int add_tree(struct cgroup_host *h, const char *path, bool is_v2, unsigned wanted,
-                    struct err *err)
+/* The directory for PARENT: HOME, if the tree has one, else its root. A daemon of an older version,
+ * or one that was started before HOME was there, has made PARENT in the root. It stays there as
+ * long as there are groups in it, because a process of theirs would otherwise be lost. */
+static int open_top(const struct cgroup_host *h, const char *path, const char *home)
+{
+	auto_fd int root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	auto_fd int fd = -1;
+	char procs[16];
+
+	if (root >= 0 && home)
+		fd = openat(root, home, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	/* A group that holds a process cannot limit those below it. */
+	if (fd >= 0 && fd_read_file(fd, "cgroup.procs", procs, sizeof(procs)) <= 0 &&
+	    (unlinkat(root, h->parent, AT_REMOVEDIR) == 0 || errno == ENOENT))
+		return take_fd(&fd);
+	return take_fd(&root);
+}
+
+static int add_tree(struct cgroup_host *h, const char *path, const char *home, bool is_v2,
+                    unsigned wanted, struct err *err)
 {
 	struct cgroup_tree *t = &h->trees[h->n];
-	auto_fd int top = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	auto_fd int top = open_top(h, path, is_v2 ? home : NULL);
 	auto_fd int fd = -1;
 
 	if (top < 0)
@@ -138,8 +156,8 @@ static bool read_mount_line(const char *line, struct mount_line *m)
 	       sscanf(dash + 3, "%31s %*s %255[^\n]", m->type, m->options) == 2;
 }
 
-static int add_trees(struct cgroup_host *h, const char *prefix, const char *mountinfo, bool is_v2,
-                     struct err *err)
+static int add_trees(struct cgroup_host *h, const char *prefix, const char *mountinfo,
+                     const char *home, bool is_v2, struct err *err)
 {
 	for (const char *line = mountinfo; line && *line; line = strchr(line, '\n')) {
 		struct mount_line m;
@@ -158,7 +176,7 @@ static int add_trees(struct cgroup_host *h, const char *prefix, const char *moun
 			int r;
 
 			(void)snprintf(path, sizeof(path), "%s%s", prefix, m.point);
-			r = add_tree(h, path, is_v2, wanted, err);
+			r = add_tree(h, path, home, is_v2, wanted, err);
 			if (r < 0)
 				return r;
 		}
@@ -167,15 +185,15 @@ static int add_trees(struct cgroup_host *h, const char *prefix, const char *moun
 }
 
 int cgroup_host_open(struct cgroup_host *h, const char *prefix, const char *mountinfo,
-                     const char *parent, struct err *err)
+                     const char *home, const char *parent, struct err *err)
 {
 	int r;
 
 	*h = (struct cgroup_host){0};
 	(void)snprintf(h->parent, sizeof(h->parent), "%s", parent);
-	r = add_trees(h, prefix, mountinfo, /* is_v2= */ true, err);
+	r = add_trees(h, prefix, mountinfo, home, /* is_v2= */ true, err);
 	if (r == 0)
-		r = add_trees(h, prefix, mountinfo, /* is_v2= */ false, err);
+		r = add_trees(h, prefix, mountinfo, home, /* is_v2= */ false, err);
 	if (r < 0)
 		cgroup_host_close(h);
 	return r;

@@ -15,6 +15,10 @@
  * a v2 tree without controllers, which still counts CPU time, freezes and kills, and is used for
  * that. No state is kept per sandbox: everything is found by id, so an adopted sandbox is not a
  * special case.
+ *
+ * On a host with systemd every group belongs to a unit, and only below a unit with Delegate= may
+ * others make groups: elsewhere systemd may take controllers away that no unit asks for. The
+ * package's unit for that is HOME.
  */
 #include "engine/engine.h"
 
@@ -31,7 +35,7 @@ enum cgroup_part { /* what a tree can do for us */
 
 struct cgroup_host {
 	struct cgroup_tree {
-		int top_fd; /* the tree's mount */
+		int top_fd; /* the tree's root, or HOME */
 		int fd;     /* PARENT in it */
 		bool is_v2;
 		bool is_flat;   /* the agent is in ID itself */
@@ -46,9 +50,12 @@ struct cgroup_host {
  * Finds the trees in mountinfo (the text of /proc/self/mountinfo) and makes PARENT in each. prefix
  * is put before each mount point: "" on a host, a directory in tests. A part that no tree offers is
  * missing from parts; that is not an error.
+ *
+ * home, if it is not NULL, is a group in the v2 tree that its owner has handed to us: where it
+ * exists, PARENT is made there and not in the tree's root.
  */
 must_check int cgroup_host_open(struct cgroup_host *h, const char *prefix, const char *mountinfo,
-                                const char *parent, struct err *err);
+                                const char *home, const char *parent, struct err *err);
 void cgroup_host_close(struct cgroup_host *h);
 void cgroup_host_remove(struct cgroup_host *h); /* PARENT too; sandboxes left in it keep it */
 
