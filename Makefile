@@ -109,7 +109,7 @@ npm:
 venv:
 	@[ -x $(VENV)/bin/python ] || { /usr/bin/python3 -m venv $(VENV) && $(VENV)/bin/pip install --quiet --disable-pip-version-check setuptools wheel; }
 
-.PHONY: test-vm test-kvm test-foreign
+.PHONY: test-vm test-kvm test-foreign test-systemd test-debian13
 # Vms that KVM runs, on an emulated Debian host that has it (tests/rig) whatever this one has: some minutes, and a Debian fetched the first time.
 test-kvm:
 	@tools/test-rig kvm
@@ -117,6 +117,14 @@ test-kvm:
 # Jails, vms, what the security suite tries from inside and unit tests, on an emulated host of the other architecture, for which all is built here.
 test-foreign:
 	@tools/test-rig foreign
+
+# The Debian package on an emulated host whose init is systemd: installed, upgraded under sandboxes, rebooted, purged. A quarter of an hour.
+test-systemd:
+	@tools/test-rig systemd
+
+# Everything built on Debian 13, and tried on an emulated host of it with its own kernel.
+test-debian13:
+	@tools/test-rig debian13
 
 lint:
 	@tools/install-deps lint
