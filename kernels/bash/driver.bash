@@ -24,6 +24,7 @@ declare __cloche_fd                  # the copy put aside
 declare __cloche_id=0                # of the call
 declare -i __cloche_busy=0           # 0 between calls, 1 in one, 2 in one that was interrupted
 declare -i __cloche_count=0 __cloche_length=0
+declare -a __cloche_lent=()          # of the call's variables: name, value, "=" and the value before or nothing
 declare __cloche_code='' __cloche_flags='' __cloche_verb='' __cloche_rest='' __cloche_text='' __cloche_prefix=''
 declare -r __cloche_bash=$BASH __cloche_debug=DEBUG __cloche_cell=cell
 declare __cloche_dir=${BASH_SOURCE[0]%/*} __cloche_cwd='' __cloche_oldcwd=''
@@ -137,7 +138,35 @@ __cloche_renew() {
 }
 
 __cloche_answer() {
-	__cloche_send 'done' "$__cloche_id" "{\"status\":\"ok\",\"count\":$__cloche_count}"
+	__cloche_send 'done' "$__cloche_id" "{\"status\":\"ok\",\"count\":$__cloche_count,\"env\":true}"
+}
+
+# Variables of the next call: each is set, and what it was is kept to be put back behind that call. A name that the code
+# has made read-only is left alone.
+__cloche_take_env() {
+	local __cloche_line
+	__cloche_read_code
+	while IFS='' builtin read -r __cloche_line; do
+		[[ $__cloche_line =~ ^([A-Z_]+)=(.*)$ ]] || continue
+		__cloche_lent+=("${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}")
+		if [[ -v ${BASH_REMATCH[1]} ]]; then __cloche_lent+=("=${!BASH_REMATCH[1]}"); else __cloche_lent+=(''); fi
+		builtin export "$__cloche_line" 2>/dev/null
+	done <<<"$__cloche_code"
+}
+
+__cloche_take_back_env() {
+	local -i i
+	local name
+	for ((i = 0; i < ${#__cloche_lent[@]}; i += 3)); do
+		name=${__cloche_lent[i]}
+		[[ ${!name-} == "${__cloche_lent[i + 1]}" ]] || continue # the code has set it
+		if [[ ${__cloche_lent[i + 2]} ]]; then
+			builtin export "$name${__cloche_lent[i + 2]}" 2>/dev/null
+		else
+			builtin unset "$name" 2>/dev/null
+		fi
+	done
+	__cloche_lent=()
 }
 
 # Sourcing the loop by its bare name needed another directory.
@@ -149,12 +178,14 @@ __cloche_return_to_cwd() {
 # The loop's condition: finishes the call that was evaluated, fetches the next one.
 __cloche_turn() { # EXIT_CODE
 	((__cloche_busy)) && __cloche_finish "$1"
+	((${#__cloche_lent[@]})) && __cloche_take_back_env
 	[[ $__cloche_cwd ]] && __cloche_return_to_cwd
 	__cloche_prefix="__cloche_return $1; "
 	while :; do
 		__cloche_read_line
 		case $__cloche_verb in
 		run) break ;;
+		env) __cloche_take_env ;;
 		renew) __cloche_renew ;;
 		sync) __cloche_answer ;;
 		*) builtin exit 70 ;;
@@ -172,7 +203,7 @@ __cloche_turn() { # EXIT_CODE
 }
 
 readonly -f __cloche_return __cloche_send __cloche_json __cloche_error __cloche_done __cloche_syntax __cloche_finish \
-	__cloche_exit __cloche_read_line __cloche_read_code __cloche_renew __cloche_answer __cloche_return_to_cwd __cloche_turn
+	__cloche_exit __cloche_read_line __cloche_read_code __cloche_renew __cloche_answer __cloche_take_env __cloche_take_back_env __cloche_return_to_cwd __cloche_turn
 
 [[ $__cloche_dir == /* ]] || __cloche_dir=$PWD/$__cloche_dir
 readonly __cloche_dir
@@ -181,6 +212,6 @@ trap "$__cloche_on_int" INT
 exec {__cloche_fd}</dev/null {__cloche_fd}<&- # the number that the redirection below will put its copy at
 {
 	readonly __cloche_fd
-	__cloche_send ready 0 "{\"language\":\"bash\",\"version\":\"$BASH_VERSION\",\"pid\":$$}"
+	__cloche_send ready 0 "{\"language\":\"bash\",\"version\":\"$BASH_VERSION\",\"pid\":$$,\"env\":true}"
 	eval "$__cloche_again"
 } 3<&-

@@ -43,6 +43,7 @@ let call; // {id} of the call that runs
 let count = 0;
 let unanswered; // the id of a sync that came while a call ran
 let step; // what guard runs
+let callEnv; // the variables of the next call
 
 const guard = new vm.Script('__cloche.step()', { filename: `${__dirname}/guard` });
 
@@ -53,10 +54,11 @@ function guarded(fn) {
 }
 
 function finish(status, more) {
-	const { id, cpuBefore } = call;
+	const { id, cpuBefore, lent } = call;
 	const { user, system } = cpuUsage(cpuBefore);
 
 	call = undefined;
+	takeBackEnv(lent);
 	wire.send('done', id, { status, count, cpu_us: user + system, ...more });
 	if (unanswered !== undefined)
 		answer(unanswered);
@@ -64,7 +66,33 @@ function finish(status, more) {
 }
 
 function answer(id) {
-	wire.send('done', id, { status: 'ok', count });
+	wire.send('done', id, { status: 'ok', count, env: true });
+}
+
+// Sets the call's variables; gives each with its value and the one before.
+function lendEnv() {
+	const lent = (callEnv ?? []).map(([name, value]) => [name, value, process.env[name]]);
+
+	for (const [name, value] of lent)
+		process.env[name] = value;
+	callEnv = undefined;
+	return lent;
+}
+
+function takeBackEnv(lent) {
+	for (const [name, value, before] of lent) {
+		if (process.env[name] !== value)
+			continue; // the code has set it
+		if (before === undefined)
+			delete process.env[name];
+		else
+			process.env[name] = before;
+	}
+}
+
+function readEnv(payload) {
+	return payload.toString().split('\n').filter((line) => line.includes('='))
+		.map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]);
 }
 
 function fail(thrown) {
@@ -135,7 +163,7 @@ function makeAssignable(name) {
 }
 
 function run(id, payload) {
-	const mine = { id, cpuBefore: cpuUsage() };
+	const mine = { id, cpuBefore: cpuUsage(), lent: lendEnv() };
 	const file = `cell-${++count}.${typescript ? 'ts' : 'js'}`;
 
 	call = mine;
@@ -223,10 +251,12 @@ process.on('SIGINT', () => {
 		fail({ code: 'ERR_SCRIPT_EXECUTION_INTERRUPTED' });
 });
 
-wire.send('ready', 0, { language: typescript ? 'typescript' : 'javascript', version: process.version.slice(1), pid: process.pid });
+wire.send('ready', 0, { language: typescript ? 'typescript' : 'javascript', version: process.version.slice(1), pid: process.pid, env: true });
 wire.listen((verb, id, payload) => {
 	if (verb === 'run') {
 		run(id, payload);
+	} else if (verb === 'env') {
+		callEnv = readEnv(payload);
 	} else if (verb === 'sync' && call) {
 		unanswered = id;
 	} else {

@@ -77,7 +77,7 @@ function listen(onMessage) {
 			exit(PEER_IS_BROKEN);
 		if (end < 0)
 			return undefined;
-		const line = /^(run|renew|sync) (\d{1,18}) (\d{1,8})$/.exec(held.toString('latin1', 0, end));
+		const line = /^(run|env|renew|sync) (\d{1,18}) (\d{1,8})$/.exec(held.toString('latin1', 0, end));
 		if (!line || Number(line[3]) > MAX_PAYLOAD)
 			exit(PEER_IS_BROKEN);
 		const start = end + 1;

@@ -20,6 +20,7 @@
 #include "http/server.h"
 #include "preview/preview.h"
 #include "sandbox/fleet/fleet.h"
+#include "telemetry/telemetry.h"
 #include "tenant/key.h"
 #include "tenant/login.h"
 #include "tenant/meter.h"
@@ -69,9 +70,10 @@ struct api { /* the http_app's arg; the daemon owns it */
 	struct secrets *secrets;
 	struct builds *builds;
 	struct problems *problems;
-	struct store *store;  /* for its size */
-	bool is_metrics_open; /* to who has no key */
-	const char *data_dir; /* as root finds it; this process cannot */
+	struct telemetry *telemetry; /* NULL: none */
+	struct store *store;         /* for its size */
+	bool is_metrics_open;        /* to who has no key */
+	const char *data_dir;        /* as root finds it; this process cannot */
 	const char *doctor; /* what the host can do, as JSON, found at the start; NULL: not known */
 	json_t *settings;   /* as they are told; made at the start */
 	struct {

@@ -29,6 +29,18 @@ static struct {
 	int is_tty; /* -1: not looked yet */
 } config = {.program = "cloche", .least = LOG_INFO, .is_tty = -1};
 
+/* Of one thread, since what is behind it belongs to that thread's loop. */
+static _Thread_local struct {
+	log_sink_fn fn;
+	void *arg;
+} sink;
+
+void log_set_sink(log_sink_fn fn, void *arg)
+{
+	sink.fn = fn;
+	sink.arg = arg;
+}
+
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 
 void log_init(const char *program, enum log_level least)
@@ -246,25 +258,49 @@ static void begin_text(struct line *line, enum log_level level, const char *even
 	                             NAME_MAX_BYTES, config.program, NAME_MAX_BYTES, event);
 }
 
-void log_write(enum log_level level, const char *event, const char *fmt, ...)
+/* One that is too long for a line is cut. */
+static void write_text(enum log_level level, const char *event, uint64_t now_us, const char *fmt,
+                       va_list args)
 {
-	struct reader r = {.at = fmt};
 	struct line line = {0};
 	struct value whole;
 
-	if (level < config.least)
-		return;
-	va_start(r.args, fmt);
-	if (config.is_tty > 0) {
-		begin_text(&line, level, event, clock_wall_us());
-		(void)vsnprintf(whole.text, sizeof(whole.text), fmt, r.args);
-		put_escaped(&line, whole.text);
-	} else {
-		begin_json(&line, level, event, clock_wall_us());
-		put_fields(&line, &r);
-		put_end(&line, '}');
-	}
-	va_end(r.args);
+	begin_text(&line, level, event, now_us);
+	(void)vsnprintf(whole.text, sizeof(whole.text), fmt, args);
+	put_escaped(&line, whole.text);
 	put_end(&line, '\n');
 	(void)!write(STDERR_FILENO, line.text, line.len);
+}
+
+static void write_json(enum log_level level, const char *event, uint64_t now_us, struct reader *r)
+{
+	struct line line = {0};
+
+	begin_json(&line, level, event, now_us);
+	put_fields(&line, r);
+	put_end(&line, '}');
+	if (sink.fn)
+		sink.fn(level, now_us, line.text, line.len, sink.arg);
+	put_end(&line, '\n');
+	if (config.is_tty <= 0)
+		(void)!write(STDERR_FILENO, line.text, line.len);
+}
+
+void log_write(enum log_level level, const char *event, const char *fmt, ...)
+{
+	struct reader r = {.at = fmt};
+	uint64_t now_us;
+	va_list args;
+
+	if (level < config.least)
+		return;
+	now_us = clock_wall_us();
+	va_start(args, fmt);
+	va_copy(r.args, args);
+	if (config.is_tty > 0)
+		write_text(level, event, now_us, fmt, args);
+	if (config.is_tty <= 0 || sink.fn)
+		write_json(level, event, now_us, &r);
+	va_end(r.args);
+	va_end(args);
 }

@@ -11,11 +11,19 @@
  */
 #include "base/auto.h"
 
+#include <stdint.h>
+
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
 void log_init(const char *program,
               enum log_level least); /* program is borrowed: "gateway", "broker", … */
 void log_write(enum log_level level, const char *event, const char *fmt, ...) printf_like(3, 4);
+
+/* From now on fn gets each line that this thread logs, too, as JSON without its newline and
+ * whatever stderr is; it must not log. NULL: no more. */
+typedef void (*log_sink_fn)(enum log_level level, uint64_t at_us, const char *line, size_t len,
+                            void *arg);
+void log_set_sink(log_sink_fn fn, void *arg);
 
 #define log_debug(...) log_write(LOG_DEBUG, __VA_ARGS__)
 #define log_info(...)  log_write(LOG_INFO, __VA_ARGS__)

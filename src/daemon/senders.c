@@ -15,6 +15,12 @@ int senders_prepare(struct senders *s, const struct config *config, struct err *
 
 	if (tls_context_new_client(ca_file ? ca_file : CA_FILE, &s->outgoing.tls, &why) < 0)
 		log_debug("gateway.no_certificates", "error='%s'", why.message);
+	if (gethostname(s->host_name, sizeof(s->host_name) - 1) < 0)
+		s->host_name[0] = '\0';
+	if (config->telemetry_url && config->telemetry_headers_file &&
+	    telemetry_headers_read(&s->headers, "telemetry.headers_file",
+	                           config->telemetry_headers_file, err) < 0)
+		return -EINVAL;
 	return dial_rules_read(&s->rules, config, err);
 }
 
@@ -39,6 +45,7 @@ int senders_open(struct senders *s, struct loop *loop, struct store *store,
 
 void senders_close(struct senders *s)
 {
+	telemetry_headers_done(&s->headers);
 	hooks_close(s->hooks);
 	dialer_free(s->outgoing.dialer);
 	tls_context_free(s->outgoing.tls);

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What the gateway sends out by itself, and what it sends it through: webhooks, by the dialer. */
+/* What the gateway sends out by itself, and what it sends it through: webhooks and telemetry, by
+ * the dialer. */
 #include "daemon/dial_rules.h"
 #include "hook/hook.h"
+#include "telemetry/telemetry.h"
+
+#define HOST_NAME_SIZE 65
 
 struct senders {
 	struct outgoing outgoing;
 	struct dial_rules rules;
 	struct hooks *hooks;
+	struct telemetry_headers headers; /* for the collector */
+	char host_name[HOST_NAME_SIZE];
 };
-/* Called while the host's certificates can still be read. */
+/* Called while the host's certificates and the settings' files can still be read. */
 must_check int senders_prepare(struct senders *s, const struct config *config, struct err *err);
 /* Owns dialer_fd. */
 must_check int senders_open(struct senders *s, struct loop *loop, struct store *store,

@@ -41,7 +41,8 @@ static void put_escaped(struct metrics *m, const char *text)
 	}
 }
 
-void metrics_family(struct metrics *m, const char *name, enum metric_kind kind, const char *help)
+static void text_family(struct metrics *m, const char *name, enum metric_kind kind,
+                        const char *help)
 {
 	static const char *const kinds[] = {"counter", "gauge", "histogram"};
 
@@ -66,48 +67,88 @@ static void put_sample(struct metrics *m, const char *name, const struct metric_
 	put(m, "\n");
 }
 
-void metrics_put(struct metrics *m, const char *name, const struct metric_label *labels, size_t n,
-                 uint64_t value)
+static void format_seconds(char text[SECONDS_SIZE], uint64_t us, unsigned decimals)
+{
+	const uint64_t fraction = us % 1000000;
+
+	(void)snprintf(text, SECONDS_SIZE, "%" PRIu64 ".%0*" PRIu64, us / 1000000, (int)decimals,
+	               decimals == 3 ? fraction / 1000 : fraction);
+}
+
+static void text_sample(struct metrics *m, const char *name, const struct metric_label *labels,
+                        size_t n, enum metric_value what, uint64_t value)
 {
 	char text[SECONDS_SIZE];
 
-	(void)snprintf(text, sizeof(text), "%" PRIu64, value);
+	if (what == METRIC_MICROSECONDS)
+		format_seconds(text, value, 6);
+	else
+		(void)snprintf(text, sizeof(text), "%" PRIu64, value);
 	put_sample(m, name, labels, n, text);
 }
 
-static void format_seconds(char text[SECONDS_SIZE], uint64_t us)
+static void text_buckets(struct metrics *m, const char *name, const struct metric_label *labels,
+                         size_t n, const struct metric_buckets *b)
 {
-	(void)snprintf(text, SECONDS_SIZE, "%" PRIu64 ".%06" PRIu64, us / 1000000, us % 1000000);
+	struct metric_label all[METRIC_LABELS_MAX + 1];
+	char row[128], bound[SECONDS_SIZE];
+	uint64_t count = 0;
+
+	assert(n <= METRIC_LABELS_MAX);
+	for (size_t i = 0; i < n; i++)
+		all[i] = labels[i];
+	(void)snprintf(row, sizeof(row), "%s_bucket", name);
+	for (size_t i = 0; i <= b->n; i++) {
+		count += b->counts[i];
+		if (i < b->n)
+			format_seconds(bound, b->bounds_us[i], b->decimals);
+		all[n] = (struct metric_label){"le", i < b->n ? bound : "+Inf"};
+		text_sample(m, row, all, n + 1, METRIC_NUMBER, count);
+	}
+	(void)snprintf(row, sizeof(row), "%s_sum", name);
+	text_sample(m, row, labels, n, METRIC_MICROSECONDS, b->sum_us);
+	(void)snprintf(row, sizeof(row), "%s_count", name);
+	text_sample(m, row, labels, n, METRIC_NUMBER, count);
+}
+
+static const struct metrics_form text_form = {text_family, text_sample, text_buckets};
+
+static const struct metrics_form *form_of(const struct metrics *m)
+{
+	return m->form ? m->form : &text_form;
+}
+
+void metrics_family(struct metrics *m, const char *name, enum metric_kind kind, const char *help)
+{
+	form_of(m)->family(m, name, kind, help);
+}
+
+void metrics_put(struct metrics *m, const char *name, const struct metric_label *labels, size_t n,
+                 uint64_t value)
+{
+	form_of(m)->sample(m, name, labels, n, METRIC_NUMBER, value);
 }
 
 void metrics_put_seconds(struct metrics *m, const char *name, const struct metric_label *labels,
                          size_t n, uint64_t us)
 {
-	char text[SECONDS_SIZE];
+	form_of(m)->sample(m, name, labels, n, METRIC_MICROSECONDS, us);
+}
 
-	format_seconds(text, us);
-	put_sample(m, name, labels, n, text);
+void metrics_put_buckets(struct metrics *m, const char *name, const struct metric_label *labels,
+                         size_t n, const struct metric_buckets *b)
+{
+	form_of(m)->buckets(m, name, labels, n, b);
 }
 
 void metrics_put_histogram(struct metrics *m, const char *name, const struct histogram *h)
 {
-	char row[128], bound[SECONDS_SIZE];
-	struct metric_label le = {.name = "le", .value = bound};
-	uint64_t count = 0;
-
-	(void)snprintf(row, sizeof(row), "%s_bucket", name);
-	for (size_t i = 0; i <= HISTOGRAM_BOUNDS; i++) {
-		count += h->counts[i];
-		if (i < HISTOGRAM_BOUNDS)
-			format_seconds(bound, histogram_bounds_us[i]);
-		else
-			le.value = "+Inf";
-		metrics_put(m, row, &le, 1, count);
-	}
-	(void)snprintf(row, sizeof(row), "%s_sum", name);
-	metrics_put_seconds(m, row, NULL, 0, h->sum_us);
-	(void)snprintf(row, sizeof(row), "%s_count", name);
-	metrics_put(m, row, NULL, 0, count);
+	metrics_put_buckets(m, name, NULL, 0,
+	                    &(struct metric_buckets){.bounds_us = histogram_bounds_us,
+	                                             .counts = h->counts,
+	                                             .n = HISTOGRAM_BOUNDS,
+	                                             .sum_us = h->sum_us,
+	                                             .decimals = 6});
 }
 
 void metrics_one(struct metrics *m, const char *name, enum metric_kind kind, const char *help,

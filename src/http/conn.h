@@ -59,6 +59,7 @@ struct http_req {
 	void *user, *state;
 	bool is_let_in; /* authorize() did */
 	bool is_told;
+	void *trace;
 	char subject[HTTP_SUBJECT_SIZE];
 	http_fn recheck; /* its own; NULL = the app's */
 	http_done_fn on_done;

@@ -241,6 +241,16 @@ bool http_is_told(const struct http_req *req)
 	return req->is_told;
 }
 
+void http_set_trace(struct http_req *req, void *trace)
+{
+	req->trace = trace;
+}
+
+void *http_trace(const struct http_req *req)
+{
+	return req->trace;
+}
+
 int64_t http_content_length(const struct http_req *req)
 {
 	return req->head.framing == HTTP_CHUNKED ? -1 : (int64_t)req->head.length;

@@ -181,6 +181,9 @@ void http_set_subject(struct http_req *req, const char *id);
 const char *http_subject(const struct http_req *req);
 void http_set_told(struct http_req *req);
 bool http_is_told(const struct http_req *req);
+/* What the app's enter() and ended() keep with it (the handler has http_set_state()). */
+void http_set_trace(struct http_req *req, void *trace);
+void *http_trace(const struct http_req *req);
 int64_t http_content_length(const struct http_req *req); /* -1 = chunked */
 void http_set_user(struct http_req *req, void *user); /* authorize()'s finding, for the handler */
 void *http_user(const struct http_req *req);

@@ -51,11 +51,13 @@ class Reply:
         self.events: list[tuple[str, object]] = []
         self.done: dict | None = None
         self.cpu_us: int | None = None
+        self.takes_env: bool | None = None
 
     def add(self, verb: str, payload) -> None:
         self.events.append((verb, payload))
         if verb == "done":
             self.cpu_us = payload.pop("cpu_us", None)
+            self.takes_env = payload.pop("env", None)
             self.done = payload
 
     def all(self, verb: str) -> list:
@@ -168,6 +170,10 @@ class Kernel:
         self.start(code)
         return self.finish(timeout)
 
+    def env(self, **variables: str) -> None:
+        """Variables of the next call."""
+        self.send("env", self._last_id + 1, "".join(f"{name}={value}\n" for name, value in variables.items()).encode())
+
     def renew(self, seed: bytes = bytes(32), timeout: float = DEADLINE_SECONDS) -> Reply:
         self.start(seed, verb="renew")
         return self.finish(timeout)
@@ -179,6 +185,11 @@ class Kernel:
         self.send("sync", self._last_id, b"")
         self._until(lambda: self._reply.id == self._last_id and self._reply.done, timeout)
         return self._reply
+
+    def sync_idle(self) -> Reply:
+        """Sent between calls."""
+        self.start(b"", verb="sync")
+        return self.finish()
 
     def start(self, code: str | bytes, verb: str = "run") -> int:
         """Sends a call and returns its id; `finish` waits for its end."""

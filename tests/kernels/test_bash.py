@@ -274,6 +274,29 @@ def test_a_sync_is_answered_behind_the_running_call_and_changes_nothing(kernel):
     assert kernel.run("echo $x").stdout == b"7\n"
 
 
+# ---- env
+
+
+def test_variables_of_a_call_are_there_for_that_call_alone(kernel):
+    assert kernel.ready["env"] is True and kernel.sync_idle().takes_env is True
+    kernel.env(TRACEPARENT="00-1", TRACESTATE="a=1,b=é 2")
+    assert kernel.run("echo $(printenv TRACEPARENT || echo none) $(printenv TRACESTATE || echo none)").stdout == "00-1 a=1,b=é 2\n".encode()
+    assert kernel.run("echo $(printenv TRACEPARENT || echo none) $(printenv TRACESTATE || echo none)").stdout == b"none none\n"
+    kernel.run("export TRACEPARENT=mine")
+    kernel.env(TRACEPARENT="00-2")
+    assert kernel.run("echo $(printenv TRACEPARENT || echo none) $(printenv TRACESTATE || echo none)").stdout == b"00-2 none\n"
+    assert kernel.run("echo $(printenv TRACEPARENT || echo none) $(printenv TRACESTATE || echo none)").stdout == b"mine none\n"
+    kernel.env(TRACEPARENT="00-3")
+    kernel.run("export TRACEPARENT=mine")
+    assert kernel.run("echo $(printenv TRACEPARENT || echo none) $(printenv TRACESTATE || echo none)").stdout == b"mine none\n"
+
+
+def test_variables_are_put_back_behind_a_call_that_failed(kernel):
+    kernel.env(TRACEPARENT="00-1")
+    kernel.run("no-such-command; (exit 3)")
+    assert kernel.run("echo $(printenv TRACEPARENT || echo none) $(printenv TRACESTATE || echo none)").stdout == b"none none\n"
+
+
 # ---- renew
 
 

@@ -817,6 +817,29 @@ def test_a_sync_is_answered_behind_the_running_call_and_changes_nothing(kernel):
     assert (reply.text, reply.done["count"]) == ("7", 3)
 
 
+# ---- env
+
+
+def test_variables_of_a_call_are_there_for_that_call_alone(kernel):
+    assert kernel.ready["env"] is True and kernel.sync_idle().takes_env is True
+    kernel.env(TRACEPARENT="00-1", TRACESTATE="a=1,b=é 2")
+    assert kernel.run("import os; print(os.environ.get('TRACEPARENT', 'none'), os.environ.get('TRACESTATE', 'none'))").stdout == "00-1 a=1,b=é 2\n".encode()
+    assert kernel.run("import os; print(os.environ.get('TRACEPARENT', 'none'), os.environ.get('TRACESTATE', 'none'))").stdout == b"none none\n"
+    kernel.run("import os; os.environ['TRACEPARENT'] = 'mine'")
+    kernel.env(TRACEPARENT="00-2")
+    assert kernel.run("import os; print(os.environ.get('TRACEPARENT', 'none'), os.environ.get('TRACESTATE', 'none'))").stdout == b"00-2 none\n"
+    assert kernel.run("import os; print(os.environ.get('TRACEPARENT', 'none'), os.environ.get('TRACESTATE', 'none'))").stdout == b"mine none\n"
+    kernel.env(TRACEPARENT="00-3")
+    kernel.run("import os; os.environ['TRACEPARENT'] = 'mine'")
+    assert kernel.run("import os; print(os.environ.get('TRACEPARENT', 'none'), os.environ.get('TRACESTATE', 'none'))").stdout == b"mine none\n"
+
+
+def test_variables_are_put_back_behind_a_call_that_failed(kernel):
+    kernel.env(TRACEPARENT="00-1")
+    kernel.run("1 / 0")
+    assert kernel.run("import os; print(os.environ.get('TRACEPARENT', 'none'), os.environ.get('TRACESTATE', 'none'))").stdout == b"none none\n"
+
+
 # ---- renewal and zygotes
 
 

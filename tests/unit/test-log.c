@@ -134,3 +134,32 @@ TEST(a_level_below_the_least_is_not_logged)
 	CHECK_STR(text_of(line, "event"), "y");
 	json_decref(line);
 }
+
+static char seen[4096];
+
+static void on_line(enum log_level level, uint64_t at_us, const char *line, size_t len, void *arg)
+{
+	CHECK(level == LOG_WARN && at_us > 0);
+	CHECK_STR(arg, "arg");
+	CHECK(len < sizeof(seen));
+	memcpy(seen, line, len);
+	seen[len] = '\0';
+}
+
+TEST(a_sink_gets_the_lines_that_are_logged_while_it_is_set)
+{
+	char arg[] = "arg";
+	json_t *line, *told;
+
+	begin();
+	log_set_sink(on_line, arg);
+	log_debug("test.unheard", "n=%d", 1);
+	log_warn("test.heard", "text='%s' n=%d", "a \"word\"", 3);
+	log_set_sink(NULL, NULL);
+	line = end();
+	told = json_loads(seen, JSON_REJECT_DUPLICATES, NULL);
+	CHECK(json_equal(line, told));
+	CHECK_STR(text_of(told, "text"), "a \"word\"");
+	json_decref(line);
+	json_decref(told);
+}

@@ -72,6 +72,7 @@ class Driver:
         self._count = 0
         self._cpu_before_us = 0
         self._interrupt_next = False
+        self._call_env: dict[str, str] = {}
 
     def attach(self, fd: int) -> None:
         """Takes fd for the host's socket, and fds 1 and 2 for its pipes."""
@@ -89,13 +90,15 @@ class Driver:
         _set_handler(_SIGINT, self._on_idle_interrupt)
         version = "%d.%d.%d" % sys.version_info[:3]
         self._channel.send(
-            frame("ready", 0, f'{{"language":"python","version":{quote(version)},"pid":{os.getpid()}}}')
+            frame("ready", 0, f'{{"language":"python","version":{quote(version)},"pid":{os.getpid()},"env":true}}')
         )
         try:
             while (message := self._channel.receive()) is not None:
                 verb, call_id, payload = message
                 if verb == b"run":
                     self._run(call_id, payload)
+                elif verb == b"env":
+                    self._take_env(payload)
                 elif verb == b"renew":
                     self._renew(call_id, payload)
                 elif verb == b"sync":
@@ -106,13 +109,17 @@ class Driver:
             os._exit(EXIT_BROKEN_PEER)
         self._end(0)
 
+    def _take_env(self, payload: bytes) -> None:
+        self._channel.is_taking = False
+        self._call_env = dict(line.split("=", 1) for line in payload.decode().splitlines() if "=" in line)
+
     def _renew(self, call_id: int, seed: bytes) -> None:
         reseed(seed)
         self._answer(call_id)
 
     def _answer(self, call_id: int) -> None:
         self._channel.is_taking = self._interrupt_next = False
-        self._channel.send(frame("done", call_id, self._done("ok")))
+        self._channel.send(frame("done", call_id, self._done("ok")[:-1] + ',"env":true}'))
 
     # ---- one call
 
@@ -121,16 +128,37 @@ class Driver:
         self._channel.begin(call_id)
         self._cpu_before_us = _cpu_us()
         outcome = Outcome()
+        lent = self._lend_env() if self._call_env else None
         try:
             self._run_guarded(payload, outcome)
         except KeyboardInterrupt as error:  # struck between the code and its outcome
             outcome.error = error
         self._set_idle()
+        if lent:
+            self._take_back_env(lent)
         if not self._channel.is_mine:
             self._end_child(outcome)
         self._report(call_id, outcome)
         # The traceback's frames hold the outcome, which holds the error: unlinked, they and all they hold go at once.
         outcome.error = None
+
+    def _lend_env(self) -> dict[str, tuple[str, str | None]]:
+        """Sets the call's variables; gives each with its value and the one before."""
+        lent = {name: (value, os.environ.get(name)) for name, value in self._call_env.items()}
+        os.environ.update(self._call_env)
+        self._call_env = {}
+        return lent
+
+    def _take_back_env(self, lent: dict[str, tuple[str, str | None]]) -> None:
+        try:
+            for name, (value, before) in lent.items():
+                if os.environ.get(name) == value:
+                    if before is None:
+                        del os.environ[name]
+                    else:
+                        os.environ[name] = before
+        except Exception:  # the code may have put anything in its place
+            pass
 
     def _run_guarded(self, payload: bytes, outcome: Outcome) -> None:
         """Runs the cell and all that may call back into the code: what SIGINT interrupts."""

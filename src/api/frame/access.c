@@ -8,6 +8,7 @@
 
 #include "api/frame/audit.h"
 #include "api/frame/find.h"
+#include "api/frame/request_trace.h"
 #include "base/log.h"
 
 #include <inttypes.h>
@@ -27,12 +28,14 @@ static void set_origin(const struct http_req *req)
 void access_enter(struct http_req *req)
 {
 	set_origin(req);
+	request_trace_begin(req);
 }
 
 void access_leave(struct http_req *req)
 {
 	const struct api *api = http_app_arg(req);
 
+	request_trace_leave(req);
 	if (event_log_was_told(api->events))
 		http_set_told(req);
 	event_log_set_origin(api->events, &(struct event_origin){0});
@@ -54,6 +57,7 @@ void access_ended(const struct http_req *req, const struct http_outcome *o)
 	const struct key *key = http_user(req);
 
 	count(http_app_arg(req), req, o);
+	request_trace_end(req, o);
 	set_origin(req);
 	audit_request(req, o);
 	event_log_set_origin(((const struct api *)http_app_arg(req))->events,

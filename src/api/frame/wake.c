@@ -2,6 +2,7 @@
 #include "api/frame/wake.h"
 
 #include "api/frame/late_reply.h"
+#include "api/frame/request_trace.h"
 
 static void go_on(struct sandbox *s, const struct err *err, void *arg)
 {
@@ -9,8 +10,12 @@ static void go_on(struct sandbox *s, const struct err *err, void *arg)
 	struct err failure;
 
 	(void)s;
-	if (req && http_route(req)->fn(req, &failure) < 0)
+	if (!req)
+		return;
+	request_trace_enter(req);
+	if (http_route(req)->fn(req, &failure) < 0)
 		http_reply_err(req, &failure);
+	request_trace_leave(req);
 }
 
 int wake_sandbox(struct http_req *req, struct sandbox *s, struct err *err)

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * /metrics, for Prometheus: figures of the whole daemon, so for admins of the project "default", or
- * for anybody where the operator says so. Nothing of a single sandbox, project or key is in it.
+ * for anybody where the operator says so. Nothing of a single sandbox, project or key is in it. The
+ * same go to a collector, group by group.
  */
+#include "api/operate/metrics.h"
 #include "api/api.h"
 #include "api/frame/find.h"
 #include "api/handlers.h"
@@ -118,24 +120,6 @@ static void put_loop(struct metrics *m, const struct loop *loop)
 	metrics_put_seconds(m, "cloche_loop_longest_turn_seconds", NULL, 0, stats.longest_us);
 }
 
-static void put_turn_buckets(struct metrics *m, const char *process, const struct loop_stats *stats)
-{
-	uint64_t count = 0;
-
-	for (size_t i = 0; i <= LOOP_BOUNDS; i++) {
-		char bound[32] = "+Inf";
-		const struct metric_label labels[] = {{"process", process}, {"le", bound}};
-
-		if (i < LOOP_BOUNDS)
-			(void)snprintf(bound, sizeof(bound), "%" PRIu64 ".%03" PRIu64,
-			               loop_bounds_us[i] / 1000000,
-			               loop_bounds_us[i] % 1000000 / 1000);
-		count += stats->by_cpu[i];
-		metrics_put(m, "cloche_loop_turn_cpu_seconds_bucket", labels, ARRAY_SIZE(labels),
-		            count);
-	}
-}
-
 /* Of each process that has a loop which others wait for. */
 struct turns {
 	const char *process;
@@ -150,11 +134,12 @@ static void put_turns(struct metrics *m, const struct turns *turns, size_t n)
 	               "CPU time of the event loop's turns; sum: of those over a millisecond.");
 	for (size_t i = 0; i < n; i++) {
 		process.value = turns[i].process;
-		put_turn_buckets(m, process.value, &turns[i].stats);
-		metrics_put_seconds(m, "cloche_loop_turn_cpu_seconds_sum", &process, 1,
-		                    turns[i].stats.cpu_us);
-		metrics_put(m, "cloche_loop_turn_cpu_seconds_count", &process, 1,
-		            turns[i].stats.turns);
+		metrics_put_buckets(m, "cloche_loop_turn_cpu_seconds", &process, 1,
+		                    &(struct metric_buckets){.bounds_us = loop_bounds_us,
+		                                             .counts = turns[i].stats.by_cpu,
+		                                             .n = LOOP_BOUNDS,
+		                                             .sum_us = turns[i].stats.cpu_us,
+		                                             .decimals = 3});
 	}
 	metrics_family(m, "cloche_loop_longest_turn_cpu_seconds", METRIC_GAUGE,
 	               "The most CPU time that a turn has taken since the start.");
@@ -273,33 +258,96 @@ static void put_disk(struct metrics *m, const struct host_disk *disk)
 	            disk->layers_free_bytes);
 }
 
+static void put_telemetry(struct metrics *m, const struct api *api)
+{
+	static const struct {
+		const char *name, *help;
+		enum metric_kind kind;
+		size_t offset;
+	} rows[] = {
+		{"cloche_otlp_sent_total",
+	         "Data points, spans and log lines that a collector took.", METRIC_COUNTER,
+	         offsetof(struct telemetry_counts, sent)},
+		{"cloche_otlp_dropped_total", "Likewise, that it refused or there was no room for.",
+	         METRIC_COUNTER, offsetof(struct telemetry_counts, dropped)},
+		{"cloche_otlp_failures_total", "Requests to the collector that failed.",
+	         METRIC_COUNTER, offsetof(struct telemetry_counts, failed)},
+		{"cloche_otlp_queued", "Spans and log lines that wait to be sent.", METRIC_GAUGE,
+	         offsetof(struct telemetry_counts, queued)},
+	};
+	struct telemetry_counts counts;
+
+	telemetry_count(api->telemetry, &counts);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const uint64_t *of = (const void *)((const char *)&counts + rows[i].offset);
+
+		metrics_family(m, rows[i].name, rows[i].kind, rows[i].help);
+		for (unsigned k = 0; k < TELEMETRY_SIGNALS; k++) {
+			const struct metric_label signal = {"signal", telemetry_signal_names[k]};
+
+			metrics_put(m, rows[i].name, &signal, 1, of[k]);
+		}
+	}
+	metrics_one(m, "cloche_traces_over_rate_total", METRIC_COUNTER,
+	            "Requests that were not traced because their project was over its rate.",
+	            counts.over_rate);
+}
+
+static void put_fleet_group(struct metrics *m, const struct api *api)
+{
+	put_fleet(m, api->fleet);
+	put_output(m, api->fleet);
+	put_pool(m, api->fleet);
+}
+
+static void put_problems(struct metrics *m, const struct api *api)
+{
+	problems_ask(api->problems);
+	problems_to_metrics(api->problems, m);
+	put_disk(m, fleet_disk(api->fleet));
+}
+
+static void put_loops(struct metrics *m, const struct api *api)
+{
+	put_loop(m, api->loop);
+	put_turns(m,
+	          (struct turns[]){{"gateway", loop_stats(api->loop)},
+	                           {"broker", fleet_broker_turns(api->fleet)}},
+	          2);
+}
+
+static void put_gateway(struct metrics *m, const struct api *api)
+{
+	put_process(m, api);
+	put_parts(m, api);
+	put_hooks(m, api->hooks);
+	put_events(m, api->events);
+}
+
+static void (*const groups[])(struct metrics *m, const struct api *api) = {
+	put_fleet_group, put_problems, put_http, put_loops, put_gateway, put_telemetry,
+};
+
+bool metrics_put_group(const struct api *api, size_t group, struct metrics *m)
+{
+	groups[group](m, api);
+	return group + 1 < ARRAY_SIZE(groups);
+}
+
 int get_metrics(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	auto_call(buf_done) struct buf page = BUF_INIT(PAGE_MAX);
 	struct metrics m = {.out = &page};
+	size_t group = 0;
 	int r = 0;
 
 	if (!api->is_metrics_open)
 		r = check_is_default(req, err);
 	if (r < 0)
 		return r;
-	put_fleet(&m, api->fleet);
-	put_output(&m, api->fleet);
-	put_pool(&m, api->fleet);
-	problems_ask(api->problems);
-	problems_to_metrics(api->problems, &m);
-	put_disk(&m, fleet_disk(api->fleet));
-	put_http(&m, api);
-	put_loop(&m, api->loop);
-	put_turns(&m,
-	          (struct turns[]){{"gateway", loop_stats(api->loop)},
-	                           {"broker", fleet_broker_turns(api->fleet)}},
-	          2);
-	put_process(&m, api);
-	put_parts(&m, api);
-	put_hooks(&m, api->hooks);
-	put_events(&m, api->events);
+	while (metrics_put_group(api, group, &m))
+		group++;
 	if (m.error < 0)
 		return err_set(err, ERR_INTERNAL, -m.error,
 		               "the figures are too long for one page");

@@ -12,6 +12,7 @@
 
 #define LOOK_US        (5 * SECOND_US)
 #define SILENT_US      (10 * SECOND_US) /* without a sign of life, though one was asked for */
+#define COLLECTOR_US   (30 * SECOND_US)
 #define TRY_US         (30 * SECOND_US) /* between two writes that only show that one works */
 #define FAILURES_LEAST 5                /* creates, in the time that is looked at */
 #define POOL_FAILURES  3
@@ -141,6 +142,18 @@ static bool is_key_lost(struct problems *p, char *message)
 	return secrets + hooks + policies > 0;
 }
 
+/* Where the daemon tells of itself. Sandboxes do not need it. */
+static bool is_collector_failing(struct problems *p, char *message)
+{
+	char why[MESSAGE_SIZE - 64] = "";
+	uint64_t us = telemetry_failing_us(p->config.telemetry, why, sizeof(why));
+
+	(void)snprintf(message, MESSAGE_SIZE,
+	               "the collector has taken nothing for %" PRIu64 " s: %s", us / SECOND_US,
+	               why);
+	return us >= COLLECTOR_US;
+}
+
 /* clang-format off */
 static const struct {
 	const char *code;
@@ -158,6 +171,7 @@ static const struct {
 	{"pool_failing",     is_pool_failing,     false, "see `pool.failed` in the daemon's log for why; sandboxes are made when they are asked for, and take longer"},
 	{"zygotes_dying",    are_zygotes_dying,   false, "see `zygote.ended` and `zygote.failed` in the daemon's log; a module of `warm_modules` may crash at its import"},
 	{"key_lost",         is_key_lost,         false, "put the file of the setting `secrets.key_file` back and restart the daemon; or set the secrets, webhooks' secrets and policies again: `cloche secret ls`, `cloche webhook ls` and `network.locked` in the daemon's log name them"},
+	{"collector_failing", is_collector_failing, false, "see that a collector takes OTLP over HTTP at the setting `telemetry.otlp_url`, and what it wants in `telemetry.headers_file`; what waits too long is dropped (cloche_otlp_dropped_total)"},
 };
 /* clang-format on */
 

@@ -12,6 +12,7 @@
 #include "event/metrics.h"
 #include "hook/hook.h"
 #include "sandbox/fleet/fleet.h"
+#include "telemetry/telemetry.h"
 
 struct problems;
 
@@ -23,6 +24,7 @@ struct problems_config {
 	struct dialer *dialer;
 	struct secrets *secrets;
 	struct hooks *hooks;
+	struct telemetry *telemetry;
 };
 
 struct problems *problems_new(const struct problems_config *config);

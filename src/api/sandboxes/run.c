@@ -15,6 +15,7 @@
 #include "api/frame/body.h"
 #include "api/frame/find.h"
 #include "api/frame/idempotency.h"
+#include "api/frame/request_trace.h"
 #include "api/handlers.h"
 #include "api/templates/packages.h"
 #include "sandbox/exec/exec_feed.h"
@@ -243,13 +244,16 @@ static void write_next_file(struct run *run)
 	if (!s) {
 		(void)err_set(&err, ERR_GONE, 0, "the sandbox was deleted meanwhile");
 		run_fail(run, &err);
-	} else if (run->file < run->body.n_files) {
-		start_file(run, s);
-	} else if (run->body.code.code) {
-		start_code(run, s);
-	} else {
-		start_exec(run, s);
+		return;
 	}
+	request_trace_enter(run->req);
+	if (run->file < run->body.n_files)
+		start_file(run, s);
+	else if (run->body.code.code)
+		start_code(run, s);
+	else
+		start_exec(run, s);
+	request_trace_leave(run->req);
 }
 
 static void on_created(struct sandbox *s, const struct err *err, void *arg)

@@ -76,6 +76,11 @@ struct config {
 	char **templates_build; /* recipes that are built at the start if missing; or NULL */
 	char **templates_names; /* that builds may reach on private addresses; or NULL */
 	uint64_t templates_cache, templates_packages;
+	char *telemetry_url;          /* of a collector that takes OTLP; NULL: none */
+	char *telemetry_headers_file; /* what it wants besides, such as a key; or NULL */
+	char **telemetry_signals;     /* of telemetry.h's names; NULL: all */
+	uint64_t telemetry_interval_ms;
+	uint32_t telemetry_percent, telemetry_rate; /* of traces */
 	char **webhooks_allow; /* ranges that are not public, and may be sent to; or NULL */
 	/* The quota of each project; UINT64_MAX (CPUs: 0) = unlimited. */
 	uint64_t quota_sandboxes, quota_memory_bytes, quota_disk_bytes, quota_creates, quota_budget;

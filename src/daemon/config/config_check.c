@@ -87,6 +87,22 @@ static int check_audiences(char *const *names, struct err *err)
 	return 0;
 }
 
+static int check_signals(char *const *names, struct err *err)
+{
+	static const char *const known[] = {"metrics", "traces", "logs"};
+
+	for (; names && *names; names++) {
+		bool is_known = false;
+
+		for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+			is_known |= strcmp(*names, known[i]) == 0;
+		if (!is_known)
+			return err_field(err, "telemetry.signals",
+			                 "'%.64s' is not one of metrics, traces and logs", *names);
+	}
+	return 0;
+}
+
 uint32_t config_engines_forbidden(const struct config *c)
 {
 	uint32_t forbidden = c->engines ? UINT32_MAX : 0;
@@ -98,9 +114,16 @@ uint32_t config_engines_forbidden(const struct config *c)
 
 int config_check(struct config *c, struct err *err)
 {
-	char **const paths[] = {&c->file,   &c->data_dir,        &c->run_dir,
-	                        &c->socket, &c->tls_cert,        &c->tls_key,
-	                        &c->agent,  &c->network_ca_file, &c->secrets_key_file};
+	char **const paths[] = {&c->file,
+	                        &c->data_dir,
+	                        &c->run_dir,
+	                        &c->socket,
+	                        &c->tls_cert,
+	                        &c->tls_key,
+	                        &c->agent,
+	                        &c->network_ca_file,
+	                        &c->secrets_key_file,
+	                        &c->telemetry_headers_file};
 	int r;
 
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
@@ -123,6 +146,8 @@ int config_check(struct config *c, struct err *err)
 		r = err_field(err, "default_engine", "the setting `engines` forbids it");
 	if (r == 0)
 		r = check_recipes(c->templates_build, err);
+	if (r == 0)
+		r = check_signals(c->telemetry_signals, err);
 	if (r == 0)
 		r = check_warm_modules(c->warm_modules, err);
 	if (r == 0 && c->identity_issuer)

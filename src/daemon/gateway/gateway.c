@@ -51,10 +51,18 @@ static void on_fleet_ready(struct loop *loop, void *arg)
 	child_report(g->control_fd, NULL);
 }
 
-static void on_deleted(struct loop *loop, void *arg)
+static void on_flushed(struct loop *loop, void *arg)
 {
 	(void)arg;
 	loop_stop(loop);
+}
+
+static void on_deleted(struct loop *loop, void *arg)
+{
+	const struct gateway *g = arg;
+
+	(void)loop;
+	telemetry_flush(g->telemetry, on_flushed, NULL);
 }
 
 static void on_drained(struct loop *loop, void *arg)

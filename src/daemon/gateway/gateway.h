@@ -45,6 +45,7 @@ struct gateway {
 	struct host_registries registries;
 	struct builds *builds;
 	struct wall_client *wall;
+	struct telemetry *telemetry;
 	struct problems *problems;
 	struct network_site network;
 	struct master_keys master_keys;

@@ -3,6 +3,7 @@
  * What the gateway is made of, opened from the bottom up by a table: each step may use what the
  * ones before it have opened. Paths are as the gateway sees them, below its root.
  */
+#include "api/operate/metrics.h"
 #include "api/operate/problems.h"
 #include "base/clock.h"
 #include "compat/compat.h"
@@ -14,6 +15,7 @@
 #include "tenant/share.h"
 
 #include <errno.h>
+#include <string.h>
 
 #define AHEAD_MS            1000 /* that it may take to end sandboxes whose budget is spent */
 #define STORE_PATH          "/state.db"
@@ -73,6 +75,45 @@ static int open_outgoing(struct gateway *g, struct err *err)
 {
 	return senders_open(&g->senders, g->loop, g->store, g->events, g->secrets, g->fds->dialer,
 	                    err);
+}
+
+static bool sends(const struct config *c, const char *name)
+{
+	char *const *signals = c->telemetry_signals;
+
+	while (signals && *signals && strcmp(*signals, name) != 0)
+		signals++;
+	return !signals || *signals;
+}
+
+static bool put_metrics(size_t group, struct metrics *m, void *arg)
+{
+	const struct gateway *g = arg;
+
+	return metrics_put_group(&g->api, group, m);
+}
+
+static int open_telemetry(struct gateway *g, struct err *err)
+{
+	const struct config *c = g->site->config;
+	struct telemetry_config config = {
+		.url = c->telemetry_url,
+		.headers = &g->senders.headers,
+		.interval_us = c->telemetry_interval_ms * 1000,
+		.traces_percent = c->telemetry_percent,
+		.traces_rate = c->telemetry_rate,
+		.host_name = g->senders.host_name,
+		.instance = store_number(g->store),
+		.outgoing = g->senders.outgoing,
+		.put_metrics = put_metrics,
+		.arg = g,
+	};
+
+	(void)err;
+	for (unsigned i = 0; i < TELEMETRY_SIGNALS; i++)
+		config.sends[i] = sends(c, telemetry_signal_names[i]);
+	g->telemetry = telemetry_new(&config);
+	return 0;
 }
 
 static int open_keyring(struct gateway *g, struct err *err)
@@ -264,6 +305,7 @@ static int open_fleet(struct gateway *g, struct err *err)
 		.shares = g->shares,
 		.secrets = g->secrets,
 		.identity = g->identity,
+		.telemetry = g->telemetry,
 		.wall = g->wall,
 		.network_site = network_site_ranges(&g->network),
 		.has_disk_share = c->quota_disk_share < 100,
@@ -315,7 +357,8 @@ static int open_problems(struct gateway *g, struct err *err)
 	                                                     .events = g->events,
 	                                                     .dialer = g->senders.outgoing.dialer,
 	                                                     .secrets = g->secrets,
-	                                                     .hooks = g->senders.hooks});
+	                                                     .hooks = g->senders.hooks,
+	                                                     .telemetry = g->telemetry});
 	return 0;
 }
 
@@ -343,6 +386,7 @@ static int open_api(struct gateway *g, struct err *err)
 	                      .events = g->events,
 	                      .seal_key = g->seal_key,
 	                      .hooks = g->senders.hooks,
+	                      .telemetry = g->telemetry,
 	                      .secrets = g->secrets,
 	                      .builds = g->builds,
 	                      .problems = g->problems,
@@ -392,9 +436,10 @@ static int start_history(struct gateway *g, struct err *err)
 }
 
 static int (*const steps[])(struct gateway *g, struct err *err) = {
-	open_loop,     open_store,  open_events,    open_secrets,  open_outgoing, open_keyring,
-	open_identity, open_logins, open_meters,    open_history,  open_quota,    open_wall,
-	open_fleet,    open_builds, open_wall_link, open_problems, open_api,      start_history,
+	open_loop,      open_store,    open_events,   open_secrets,  open_outgoing,
+	open_telemetry, open_keyring,  open_identity, open_logins,   open_meters,
+	open_history,   open_quota,    open_wall,     open_fleet,    open_builds,
+	open_wall_link, open_problems, open_api,      start_history,
 };
 
 int services_open(struct gateway *g, struct err *err)
@@ -444,6 +489,7 @@ void services_close(struct gateway *g)
 	logins_free(g->logins);
 	if (g->keyring)
 		keyring_free(g->keyring);
+	telemetry_free(g->telemetry);
 	senders_close(&g->senders);
 	identity_close(g->identity);
 	secrets_close(g->secrets);

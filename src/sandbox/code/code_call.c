@@ -24,6 +24,8 @@ const char *code_status_name(enum code_status status)
 
 static void call_free(struct code_call *call)
 {
+	span_drop(call->span);
+	free(call->trace);
 	free(call->failure);
 	free(call->code);
 	free(call);
@@ -52,9 +54,25 @@ static void leave_context(struct code_call *call)
 	}
 }
 
+/* An error of the code is the code's own affair. */
+static void end_span(struct code_call *call)
+{
+	const char *error = call->end.status == CODE_DIED ? "interpreter_died" : NULL;
+
+	span_part(call->span, call->begun_us ? "run" : "queue");
+	if (call->failure)
+		error = err_code_name(call->failure->code);
+	else
+		span_put_text(call->span, "cloche.code.status", statuses[call->end.status]);
+	if (call->end.cause)
+		span_put_text(call->span, "cloche.code.cause", call->end.cause);
+	span_end(take_ptr(call->span), error);
+}
+
 static void finish(struct code_call *call)
 {
 	assert(!call->is_over);
+	end_span(call);
 	leave_context(call);
 	call->is_over = true;
 	emit_code_ended(call);
@@ -142,6 +160,8 @@ void code_kick(struct context *c)
 	call->is_restarted = c->is_fresh && c->starts > 1;
 	call->number = c->last_call = c->last_call == UINT32_MAX ? 1 : c->last_call + 1;
 	call->begun_us = clock_steady_us();
+	span_part(call->span,
+	          c->is_fresh ? "interpreter" : "queue"); /* its start, or calls before */
 	interpreter_run(c, call);
 	if (call->ops && call->ops->on_start)
 		call->ops->on_start(call->arg);
@@ -195,6 +215,25 @@ static int check_queue(const struct context *c, const struct code_spec *spec, st
 	return 0;
 }
 
+static void begin_span(struct code_call *call)
+{
+	const struct sandbox *s = call->context->sandbox;
+	struct telemetry *t = s->fleet->config.telemetry;
+	struct trace_env env;
+
+	call->span = span_begin(t, "code");
+	span_put_text(call->span, "cloche.language", call->context->language->name);
+	span_put_text(call->span, "cloche.context.id", call->context->id);
+	span_put_text(call->span, "cloche.sandbox.id", s->id);
+	span_put_text(call->span, "cloche.project.id", s->project_id);
+	span_put_text(call->span, "cloche.template", s->template);
+	span_put_text(call->span, "cloche.engine", engine_name(s->engine));
+	if (!trace_env_get(t, call->span, &env))
+		return;
+	call->trace = xnew0(struct trace_env);
+	*call->trace = env;
+}
+
 int code_run(struct sandbox *s, const struct code_spec *spec, const struct code_ops *ops, void *arg,
              struct code_call **ret, struct err *err)
 {
@@ -217,6 +256,7 @@ int code_run(struct sandbox *s, const struct code_spec *spec, const struct code_
 	call->code = xstrdup(spec->code);
 	call->timeout_ms = spec->timeout_ms;
 	call->ends_with_caller = spec->ends_with_caller;
+	begin_span(call);
 	list_append(&c->queue, &call->link);
 	c->n_queue++;
 	account_on_call(s);

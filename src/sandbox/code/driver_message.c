@@ -201,3 +201,10 @@ int driver_message_done(const struct driver_message *m, struct driver_message_do
 	}
 	return -EPROTO;
 }
+
+bool driver_message_takes_env(const struct driver_message *m)
+{
+	auto_json json_t *given = parse_object(m);
+
+	return json_is_true(json_object_get(given, "env"));
+}

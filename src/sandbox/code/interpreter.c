@@ -42,6 +42,7 @@
 #define AGAIN_MAX_US (64 * SECOND_US)
 #define LONG_PAST_US                                                                               \
 	1 /* the deadline, for the next gateway, of a call that is to end with its caller */
+#define ENV_MAX    (TRACESTATE_SIZE + TRACEPARENT_SIZE + 64)
 #define HELD_MAX   (8 * FRAME_WINDOW) /* a window in single bytes, with their heads */
 #define ERROR_NAME "InterpreterDied"
 
@@ -102,7 +103,7 @@ static void reset(struct context *c)
 	buf_done(&c->out);
 	buf_done(&c->held);
 	c->exit = (struct channel_exit){0};
-	c->is_exit_held = c->is_leaving = c->is_split = false;
+	c->is_exit_held = c->is_leaving = c->is_split = c->takes_env = false;
 	c->sync = 0;
 	c->count = 0;
 	c->state = CONTEXT_DEAD;
@@ -188,13 +189,30 @@ void interpreter_set_split(struct context *c, bool is_split)
 		log_error("context.not_saved", "id=%s error='%s'", c->id, err.message);
 }
 
+/* For this call alone: the process has an environment of its own, from its start. */
+static int put_env(struct context *c, const struct code_call *call)
+{
+	auto_call(buf_done) struct buf lines = BUF_INIT(ENV_MAX);
+	int r;
+
+	if (!call->trace || !c->takes_env)
+		return 0;
+	r = buf_printf(&lines, "TRACEPARENT=%s\n", call->trace->parent);
+	if (r == 0 && call->trace->state[0])
+		r = buf_printf(&lines, "TRACESTATE=%s\n", call->trace->state);
+	if (r == 0)
+		r = driver_message_put_head(&c->out, "env", call->number, lines.len);
+	return r < 0 ? r : buf_append(&c->out, lines.data, lines.len);
+}
+
 void interpreter_run(struct context *c, struct code_call *call)
 {
 	size_t len = strlen(call->code);
 
 	c->state = CONTEXT_BUSY;
 	c->is_fresh = false;
-	if (driver_message_put_head(&c->out, "run", call->number, len) < 0 ||
+	if (put_env(c, call) < 0 ||
+	    driver_message_put_head(&c->out, "run", call->number, len) < 0 ||
 	    buf_append(&c->out, call->code, len) < 0)
 		abort(); /* it holds one call, and the code's length was checked */
 	len = c->out.len;
@@ -455,7 +473,7 @@ void interpreter_init(struct context *c)
 	c->deadline = CRASH_COUNTER_NONE;
 	c->timer = loop_timer_new(c->loop, on_timer, c);
 	buf_init(&c->in, DRIVER_MESSAGE_MAX);
-	buf_init(&c->out, DRIVER_MESSAGE_HEAD_MAX + CODE_BYTES_MAX);
+	buf_init(&c->out, 2 * DRIVER_MESSAGE_HEAD_MAX + ENV_MAX + CODE_BYTES_MAX);
 	buf_init(&c->held, HELD_MAX);
 }
 

@@ -4,6 +4,7 @@
 #include "sandbox/code/code_call.h"
 #include "sandbox/code/language.h"
 #include "sandbox/model/sandbox_private.h"
+#include "telemetry/span.h"
 
 #define CONTEXTS_MAX 16 /* of a sandbox */
 #define QUEUE_MAX    64 /* calls that wait, of a context */
@@ -34,7 +35,9 @@ struct code_call {
 	const char *cause; /* noted while it runs */
 	bool is_over;      /* on_end is on its way */
 	struct code_end end;
-	struct err *failure; /* NULL: end counts */
+	struct err *failure;     /* NULL: end counts */
+	struct span *span;       /* NULL: not traced */
+	struct trace_env *trace; /* that the code is told; or NULL */
 };
 
 struct context {
@@ -62,6 +65,7 @@ struct context {
 	bool is_fresh;            /* no call has run in it */
 	bool is_copied;           /* of another sandbox's memory, and still as that one was */
 	bool is_leaving;          /* it has announced its end */
+	bool takes_env;           /* its driver knows the message `env` */
 	struct buf in;            /* of messages */
 	struct buf out;           /* what the channel had no room for */
 	struct buf held;          /* output that came during a pause, see interpreter_stream.c */

@@ -52,10 +52,11 @@ static int on_done_message(struct context *c, const struct driver_message *m)
 	return 0;
 }
 
-static int on_ready(struct context *c)
+static int on_ready(struct context *c, const struct driver_message *m)
 {
 	if (c->state != CONTEXT_STARTING)
 		return -EPROTO;
+	c->takes_env = driver_message_takes_env(m);
 	c->state = CONTEXT_IDLE;
 	interpreter_set_phase(c, PHASE_NONE, 0);
 	interpreter_wake(c);
@@ -69,6 +70,7 @@ static int on_synced(struct context *c, const struct driver_message *m)
 	if (driver_message_done(m, &done) < 0)
 		return -EPROTO;
 	c->sync = 0;
+	c->takes_env = driver_message_takes_env(m);
 	interpreter_set_deadline(c, 0);
 	interpreter_set_phase(c, PHASE_NONE, 0);
 	c->count = c->last_call = (uint32_t)done.count;
@@ -84,7 +86,7 @@ static int on_message(struct context *c, const struct driver_message *m)
 	if (c->sync)
 		return on_synced(c, m);
 	if (m->verb == DRIVER_MESSAGE_READY)
-		return on_ready(c);
+		return on_ready(c, m);
 	if (!call || m->call != call->number)
 		return -EPROTO;
 	switch (m->verb) {

@@ -25,6 +25,7 @@
 #include "sandbox/agentlink/agent_errno.h"
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/fileops/file_call.h"
+#include "telemetry/span.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -48,6 +49,7 @@ const char *exec_state_name(enum exec_state state)
 static void release(struct exec *e)
 {
 	exec_feed_free_all(e);
+	span_drop(e->span);
 	spool_free(e->spool, /* unlink_file= */ e->is_removed);
 	json_decref(e->argv);
 	free(e->shell);
@@ -180,6 +182,15 @@ static void end_output(struct exec *e)
 	kept_end(e);
 }
 
+/* An exit code that is not 0 is the command's own affair, and no error of the call. */
+static void end_span(struct exec *e)
+{
+	span_part(e->span, e->started_us ? "run" : "agent");
+	span_put_number(e->span, "cloche.exec.exit_code", exec_exit_code(e));
+	span_put_text(e->span, "cloche.exec.cause", end_cause_name(e->cause));
+	span_end(take_ptr(e->span), e->failure ? err_code_name(e->failure->code) : NULL);
+}
+
 /* u: the counters that decided, or NULL. */
 static void end(struct exec *e, enum exec_state state, enum end_cause cause,
                 const struct guest_usage *u)
@@ -189,6 +200,7 @@ static void end(struct exec *e, enum exec_state state, enum end_cause cause,
 	e->ended_us = clock_wall_us();
 	if (state == EXEC_EXITED)
 		end_cause_describe(e, u);
+	end_span(e);
 	e->is_dirty = e->is_end_untold = true;
 	sandbox_touch(e->sandbox);
 	log_debug("exec.ended", "id=%s state=%s cause=%s", e->id, states[state],
@@ -236,6 +248,7 @@ static void on_started(struct channel *ch, uint32_t pid)
 	e->state = EXEC_RUNNING;
 	/* The agent repeats STARTED after a restart; the first time is kept. */
 	e->started_us = e->started_us ? e->started_us : clock_wall_us();
+	span_part(e->span, "agent");
 	exec_wake(e);
 }
 

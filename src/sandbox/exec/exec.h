@@ -11,6 +11,7 @@
 #include "sandbox/model/sandbox.h"
 
 struct exec;
+struct trace_env;
 
 enum exec_state { EXEC_STARTING, EXEC_RUNNING, EXEC_EXITED, EXEC_FAILED, EXEC_STATE_COUNT };
 const char *exec_state_name(enum exec_state state);
@@ -27,6 +28,7 @@ struct exec_spec {              /* borrowed for the call */
 	bool ends_with_caller; /* who leaves kills it, and a gateway that dies takes all callers
 	                          along */
 	const struct idempotency_key *idempotency_key; /* idempotency key, or NULL */
+	const struct trace_env *trace; /* for its environment, set by exec_start(); or NULL */
 };
 
 must_check int exec_start(struct sandbox *s, const struct exec_spec *spec, struct exec **ret,

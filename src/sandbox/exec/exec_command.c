@@ -5,12 +5,16 @@
 #include "sandbox/model/create_rules.h"
 #include "sandbox/network/network_env.h"
 #include "sandbox/network/secret_fill.h"
+#include "telemetry/span.h"
 
-#define GRACE_US     (UINT64_C(2) * 1000000) /* between TERM and KILL when the time is up */
-#define USER_MAX     64
-#define TERMINAL_MAX 1000
-#define ROWS         24
-#define COLS         80
+#include <string.h>
+
+#define GRACE_US      (UINT64_C(2) * 1000000) /* between TERM and KILL when the time is up */
+#define USER_MAX      64
+#define TERMINAL_MAX  1000
+#define ROWS          24
+#define COLS          80
+#define TRACE_ENV_MAX 2 /* variables that tell of a trace */
 
 static int add_word(char **words, size_t *n, const json_t *value, size_t *bytes)
 {
@@ -75,6 +79,27 @@ static int add_env(const struct sandbox *s, const json_t *env, const json_t *ove
 	return 0;
 }
 
+/* What the caller set itself is left alone, and what has no room is left out. */
+static void add_trace(const struct sandbox *s, const struct exec_spec *spec, struct start *ret,
+                      size_t *bytes)
+{
+	const struct {
+		const char *name, *value;
+	} rows[] = {{"TRACEPARENT", spec->trace->parent}, {"TRACESTATE", spec->trace->state}};
+
+	if (json_object_get(s->env, rows[0].name) || json_object_get(spec->env, rows[0].name))
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		size_t len = strlen(rows[i].name) + strlen(rows[i].value) + 2;
+
+		if (!rows[i].value[0] || ret->envc == START_ARGS_MAX ||
+		    *bytes + len > START_BYTES_MAX)
+			continue;
+		ret->env[ret->envc++] = xasprintf("%s=%s", rows[i].name, rows[i].value);
+		*bytes += len;
+	}
+}
+
 static int build_env(const struct sandbox *s, const struct exec_spec *spec, struct start *ret,
                      size_t *bytes, struct err *err)
 {
@@ -86,7 +111,7 @@ static int build_env(const struct sandbox *s, const struct exec_spec *spec, stru
 		return r;
 	if (count > START_ARGS_MAX)
 		return err_field(err, "env", "has too many variables together with the sandbox's");
-	ret->env = xnew0n(char *, count + 1);
+	ret->env = xnew0n(char *, count + TRACE_ENV_MAX + 1);
 	r = add_env(s, s->env, spec->env, ret, bytes, err);
 	if (r == 0 && spec->env)
 		r = add_env(s, spec->env, NULL, ret, bytes, err);
@@ -96,6 +121,8 @@ static int build_env(const struct sandbox *s, const struct exec_spec *spec, stru
 	network_env_add(s, s->env, spec->env, ret);
 	for (size_t i = given; i < ret->envc; i++)
 		*bytes += strlen(ret->env[i]) + 1;
+	if (spec->trace)
+		add_trace(s, spec, ret, bytes);
 	return 0;
 }
 

@@ -36,6 +36,7 @@ struct exec {
 	struct spool *spool; /* NULL: not opened since the restart; the figures are then: */
 	uint64_t stdout_bytes, stderr_bytes, last_seq;
 	uint64_t kept_bytes; /* of its output, as counted */
+	struct span *span;   /* NULL: not traced, or of an earlier gateway */
 	struct list watches;
 	struct list feeds; /* exec_feed.c, in their order */
 	struct list link;

@@ -8,6 +8,7 @@
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/model/create_rules.h"
 #include "sandbox/usage/account.h"
+#include "telemetry/span.h"
 
 /* Removes the oldest execs that are over. */
 static int make_room(struct sandbox *s, struct err *err)
@@ -77,6 +78,28 @@ static int launch(struct exec *e, struct link *l, const struct start *start,
 	return r;
 }
 
+static void begin_span(struct exec *e)
+{
+	const struct sandbox *s = e->sandbox;
+
+	e->span = span_begin(s->fleet->config.telemetry, "exec");
+	span_put_text(e->span, "cloche.exec.id", e->id);
+	span_put_text(e->span, "cloche.sandbox.id", s->id);
+	span_put_text(e->span, "cloche.project.id", s->project_id);
+	span_put_text(e->span, "cloche.template", s->template);
+	span_put_text(e->span, "cloche.engine", engine_name(s->engine));
+}
+
+static int build(struct exec *e, const struct exec_spec *spec, struct start *ret, struct err *err)
+{
+	struct exec_spec traced = *spec;
+	struct trace_env env;
+
+	if (trace_env_get(e->sandbox->fleet->config.telemetry, e->span, &env))
+		traced.trace = &env;
+	return exec_command_build(e->sandbox, &traced, e->id, ret, err);
+}
+
 int exec_start(struct sandbox *s, const struct exec_spec *spec, struct exec **ret, struct err *err)
 {
 	struct link *l = sandbox_link(s, err);
@@ -91,7 +114,8 @@ int exec_start(struct sandbox *s, const struct exec_spec *spec, struct exec **re
 		return r;
 	e = exec_alloc(s);
 	id_make(e->id, "ex");
-	r = exec_command_build(s, spec, e->id, &start, err);
+	begin_span(e);
+	r = build(e, spec, &start, err);
 	if (r < 0) {
 		exec_free(e);
 		return r;

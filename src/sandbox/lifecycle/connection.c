@@ -16,6 +16,7 @@
 #include "sandbox/network/network.h"
 #include "sandbox/snapshot/snapshots.h"
 #include "sandbox/usage/account.h"
+#include "telemetry/span.h"
 
 #define RECONNECT_US      (50 * MILLISECOND_US) /* doubled each time */
 #define RECONNECTS_MAX    5                     /* within RECONNECT_SPAN_US, then it is given up */
@@ -105,6 +106,7 @@ static void on_link_up(void *arg)
 	} else if (s->spare) {
 		s->fleet->spares->on_up(s);
 	} else {
+		span_part(s->span, "agent");
 		life_next(s);
 	}
 }
@@ -269,6 +271,7 @@ struct sandbox *sandbox_alloc(struct fleet *fleet)
 void sandbox_free(struct sandbox *s)
 {
 	parts_free(s);
+	span_drop(s->span);
 	sandbox_drop_waiters(&s->callers);
 	json_decref(s->tags);
 	json_decref(s->env);

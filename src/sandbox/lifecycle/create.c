@@ -25,6 +25,7 @@
 #include "sandbox/storage/storage.h"
 #include "sandbox/storage/template.h"
 #include "sandbox/usage/account.h"
+#include "telemetry/span.h"
 
 void create_unawait(struct sandbox *s)
 {
@@ -40,8 +41,20 @@ void create_unawait(struct sandbox *s)
 		s->fleet->spares->look(s->fleet->pool);
 }
 
+/* Ids and short words alone: what a name of a template or a project may be is our own rule. */
+static void begin_span(struct sandbox *s, const char *name)
+{
+	span_drop(s->span); /* of one that nobody was told of */
+	s->span = span_begin(s->fleet->config.telemetry, name);
+	span_put_text(s->span, "cloche.sandbox.id", s->id);
+	span_put_text(s->span, "cloche.project.id", s->project_id);
+	span_put_text(s->span, "cloche.template", s->template);
+	span_put_text(s->span, "cloche.engine", engine_name(s->engine));
+}
+
 void create_tell(struct sandbox *s, const struct err *err)
 {
+	span_end(take_ptr(s->span), err ? err_code_name(err->code) : NULL);
 	create_unawait(s);
 	if (!err)
 		s->fleet->spares->on_booted(s);
@@ -112,6 +125,7 @@ static void on_create_reply(const struct msg_reply *reply, int *fds, void *arg)
 	struct sandbox *s = arg;
 
 	s->ask = 0;
+	span_part(s->span, "broker");
 	if (reply->err.code == ERR_NONE && fds[0] >= 0) {
 		s->isolation = reply->isolation;
 		if (!s->link) /* else it comes back with all that it had */
@@ -174,6 +188,7 @@ void create_again(struct sandbox *s, enum sandbox_phase how)
 	fleet_on_revived(s->fleet, s);
 	create_await(s);
 	s->resumes++;
+	begin_span(s, "sandbox.resume");
 	s->oom_kills = s->pids_refused = 0; /* its cgroups are new */
 	create_init(s);
 	if (sandbox_save(s, &err) < 0)
@@ -576,6 +591,8 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 		fleet->spares->start_from_copy(s, json_object_size(spec->env) == 0 &&
 		                                          !network_needs_trust(s));
 	s->account->held = held;
+	begin_span(s, "sandbox.create");
+	span_put_text(s->span, "cloche.pool", spare ? "hit" : "miss");
 	return spare ? claim(s, spec->idempotency_key, is_warm, done, arg, err)
 	             : begin(s, spec->idempotency_key, done, arg, err);
 }

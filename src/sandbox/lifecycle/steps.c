@@ -8,6 +8,7 @@
  */
 #include "base/log.h"
 #include "sandbox/lifecycle/lifecycle.h"
+#include "telemetry/span.h"
 
 void life_begin(struct sandbox *s, const struct life_step *step)
 {
@@ -18,5 +19,6 @@ void life_begin(struct sandbox *s, const struct life_step *step)
 
 void life_next(struct sandbox *s)
 {
+	span_part(s->span, s->step->name);
 	life_begin(s, s->step + 1);
 }

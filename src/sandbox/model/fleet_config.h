@@ -15,6 +15,7 @@
 struct identity;
 struct link_timing;
 struct pool_timing;
+struct telemetry;
 struct wall_client;
 struct work;
 
@@ -53,6 +54,7 @@ struct fleet_config {
 	struct shares *shares;          /* NULL: all is served as it comes */
 	struct secrets *secrets;        /* NULL: none are kept */
 	struct identity *identity;      /* NULL: no tokens are given out */
+	struct telemetry *telemetry;    /* NULL: nothing is traced */
 	struct wall_client *wall;       /* NULL: nothing can be reached from any sandbox */
 	struct range_site network_site; /* what the operator closes; borrowed */
 	/*

@@ -12,6 +12,7 @@ struct fetch;
 struct life_step;
 struct network;
 struct port;
+struct span;
 struct template;
 struct warm_up;
 
@@ -111,6 +112,7 @@ struct sandbox {
 	json_t *packages;        /* that were asked for, or NULL */
 	json_t *notes;           /* of another face, or NULL */
 	struct fetch *fetch;     /* while it is */
+	struct span *span;       /* of its create or resume, while that is traced; else NULL */
 	struct list warm;        /* contexts that nobody has asked for yet */
 	struct spare *spare;     /* NULL: it has an owner */
 	struct list link_all, link_ended;
