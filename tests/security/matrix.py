@@ -343,6 +343,7 @@ THEIRS = {
     f"DELETE {VERCEL}/snapshots/{{snapshot_id}}": Row(rank=9),
     f"GET {VERCEL}/drives": Row(cursor="cursor"),
     f"POST {VERCEL}/drives/{{drive}}": Row({}, refusal=201),  # one of the caller's own of that name
+    f"GET {VERCEL}/drives/{{drive}}": Row(),
     f"DELETE {VERCEL}/drives/{{drive}}": Row(rank=9),
     f"GET {VERCEL}/{{name}}": Row(),
     f"PATCH {VERCEL}/{{name}}": Row({"timeout": 600000}),

@@ -155,6 +155,19 @@ int vercel_get_or_create_drive(struct http_req *req, struct err *err)
 	return reply_send(&reply, req, 200, err);
 }
 
+int vercel_get_drive(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *name = http_param(req, "drive");
+	const struct volume *v = volume_find(api->fleet, caller_project(req), name);
+	struct reply reply;
+
+	if (!v)
+		return err_set(err, ERR_NOT_FOUND, 0, "no drive '%.64s'", name);
+	put_drive(reply_begin(&reply), "drive", v);
+	return reply_send(&reply, req, 200, err);
+}
+
 int vercel_delete_drive(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);

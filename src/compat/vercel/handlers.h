@@ -43,6 +43,7 @@ int vercel_get_tree(struct http_req *req, struct err *err);
 /* drives.c */
 int vercel_list_drives(struct http_req *req, struct err *err);
 int vercel_get_or_create_drive(struct http_req *req, struct err *err);
+int vercel_get_drive(struct http_req *req, struct err *err);
 int vercel_delete_drive(struct http_req *req, struct err *err);
 
 /* terminal.c */

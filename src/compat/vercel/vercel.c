@@ -50,6 +50,7 @@ static const struct http_route routes[] = {
 	{HTTP_DELETE, STILL,                       vercel_delete_snapshot,   HTTP_BODY_NONE, SCOPE_WRITE},
 
 	{HTTP_GET,    BASE "/drives",             vercel_list_drives,   HTTP_BODY_NONE, SCOPE_READ},
+	{HTTP_GET,    BASE "/drives/{drive}",     vercel_get_drive,     HTTP_BODY_NONE, SCOPE_READ},
 	{HTTP_POST,   BASE "/drives/{drive}",     vercel_get_or_create_drive, HTTP_BODY_JSON, SCOPE_WRITE},
 	{HTTP_DELETE, BASE "/drives/{drive}",     vercel_delete_drive,  HTTP_BODY_NONE, SCOPE_WRITE},
 
