@@ -152,6 +152,15 @@ def test_a_policy_that_is_set_later_gives_and_takes(walled):
     assert ask(box, AWS)[0] == 0
 
 
+def test_after_a_revocation_the_wall_has_tokens_of_the_new_key(walled, walled_daemon, walled_client):
+    box = walled(granting(AWS))
+    old = jwt.get_unverified_header(ask(box, AWS)[1])["kid"]
+    kept = {key["id"] for key in walled_client.rotate_identity(revoke=True)["keys"]}
+    assert old not in kept
+    wait_for(lambda: jwt.get_unverified_header(ask(box, AWS)[1])["kid"] in kept, 30, "a token of the new key")
+    assert verified(ask(box, AWS)[1], walled_keys(walled_daemon), AWS, ISSUER)["sandbox_id"] == box.sandbox.id
+
+
 # Of a daemon alone.
 
 
@@ -250,6 +259,7 @@ def test_a_fork_has_an_identity_of_its_own(issuer, granted):
         (granting(*map(str, range(9))), "network.identity.audiences", ""),
         ({"identity": {}}, "network.identity.audiences", "required"),
         ({"identity": {"audiences": [AWS], "tokens": ["x"]}}, "network.identity.tokens", ""),
+        ({"rules": [{"match": {"domains": ["a.test"]}, "action": {"transform": {"headers": {f"x-{i}": "identity://a" for i in range(9)}}}}]}, "network.rules[0].action.transform.headers", "up to 8"),  # each costs a signature
         ({"rules": [{"match": {"domains": ["a.test"]}, "action": {"transform": {"headers": {"x": "to identity://a"}}}}]}, "network.rules[0].action.transform.headers", "identity://AUDIENCE"),
     ],
 )

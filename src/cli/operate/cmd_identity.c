@@ -95,7 +95,8 @@ static const struct subcommand subcommands[] = {
 	{"show", show, "[OPTIONS]",
          "Shows the issuer of sandboxes' tokens, and the keys that sign them: the current one, the "
          "next, and those whose tokens may still be good.",
-         "  cloche identity"},
+         "  cloche identity show\n"
+         "  cloche identity   # the same"},
 	{"rotate", rotate, "[OPTIONS]",
          "Lets the next key sign. Tokens that are out stay good until they expire, unless all keys "
          "so far are revoked.",

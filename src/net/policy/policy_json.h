@@ -10,6 +10,7 @@
 struct policy_reader {
 	const char *prefix;
 	size_t n_entries, n_patterns, n_states, n_scrubs;
+	size_t n_references; /* to identities */
 	struct err *err;
 };
 

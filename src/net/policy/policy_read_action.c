@@ -130,6 +130,26 @@ static int read_scrub(struct policy_reader *r, const json_t *list, const char *f
 	return 0;
 }
 
+/* Each costs a signature whenever the wall is told the policy. */
+static int check_references(struct policy_reader *r, const char *field,
+                            const struct policy_rule *rule)
+{
+	for (size_t i = 0; i < rule->n_headers; i++) {
+		if (!identity_reference_is_in(rule->headers[i].value))
+			continue;
+		if (!identity_reference_audience(rule->headers[i].value))
+			return err_field(r->err, field,
+			                 "'%.60s' must be 'identity://AUDIENCE', with 'Bearer ' "
+			                 "before it or nothing else",
+			                 rule->headers[i].name);
+		if (++r->n_references > IDENTITY_AUDIENCES_MAX)
+			return err_field(r->err, field,
+			                 "a policy may have up to %d headers with identity://",
+			                 IDENTITY_AUDIENCES_MAX);
+	}
+	return 0;
+}
+
 static int read_transform(struct policy_reader *r, const json_t *value, const char *prefix,
                           struct policy_rule *ret)
 {
@@ -145,13 +165,8 @@ static int read_transform(struct policy_reader *r, const json_t *value, const ch
 	(void)snprintf(field, sizeof(field), "%sheaders", prefix);
 	if (read_headers(r, headers, field, ret) < 0)
 		return -EINVAL;
-	for (size_t i = 0; i < ret->n_headers; i++)
-		if (identity_reference_is_in(ret->headers[i].value) &&
-		    !identity_reference_audience(ret->headers[i].value))
-			return err_field(r->err, field,
-			                 "'%.60s' must be 'identity://AUDIENCE', with 'Bearer ' "
-			                 "before it or nothing else",
-			                 ret->headers[i].name);
+	if (check_references(r, field, ret) < 0)
+		return -EINVAL;
 	(void)snprintf(field, sizeof(field), "%sscrub", prefix);
 	return read_scrub(r, scrub, field, ret);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define US_PER_MS 1000
+#define APART_US  2000 /* between two sandboxes, so that signing for all holds nobody up */
 
 static int check_audience(const struct fleet *fleet, const char *audience, const char *field,
                           struct err *err)
@@ -168,6 +169,17 @@ static void on_renewal(struct loop *loop, void *arg)
 	door_step(n);
 }
 
+/* A little before half of its time, and not for all sandboxes of a daemon that has just started at
+ * one moment. */
+static uint64_t time_to_renewal(const struct identity *id)
+{
+	const uint64_t half_us = identity_token_ms(id) * US_PER_MS / 2;
+	uint32_t early;
+
+	random_bytes(&early, sizeof(early));
+	return half_us - early % (half_us / 4);
+}
+
 void identity_renew_later(struct network *n, bool has_tokens)
 {
 	const struct identity *id = n->sandbox->fleet->config.identity;
@@ -177,18 +189,21 @@ void identity_renew_later(struct network *n, bool has_tokens)
 	if (!n->renewal)
 		n->renewal = loop_timer_new(n->sandbox->fleet->config.loop, on_renewal, n);
 	if (has_tokens && id)
-		loop_timer_set_in(n->renewal, identity_token_ms(id) * US_PER_MS / 2);
+		loop_timer_set_in(n->renewal, time_to_renewal(id));
 	else
 		loop_timer_set(n->renewal, UINT64_MAX);
 }
 
 void identity_renew_all(struct fleet *fleet)
 {
+	uint64_t in_us = 0;
+
 	list_for_each (&fleet->all, struct sandbox, s, link_all) {
-		if (!s->network || !policy_names_audience(network_wanted(s->network), NULL))
+		if (!s->network || !s->network->renewal ||
+		    !policy_names_audience(network_wanted(s->network), NULL))
 			continue;
-		s->network->version++;
-		door_step(s->network);
+		loop_timer_set_in(s->network->renewal, in_us);
+		in_us += APART_US;
 	}
 }
 

@@ -3,7 +3,7 @@
 
 #include "net/policy/policy.h"
 #include "sandbox/model/sandbox_private.h"
-#include "sandbox/network/network.h"
+#include "sandbox/network/network_private.h"
 
 #include <string.h>
 
@@ -68,6 +68,7 @@ void network_note_decision(struct sandbox *s, const struct wall_decision *d)
 	if (is_learnt)
 		put_place(w, d);
 	else
-		put_decision(w, network_policy(s), d, verdicts[d->verdict]);
+		put_decision(w, s->network ? network_wanted(s->network) : network_policy(s), d,
+		             verdicts[d->verdict]);
 	event_end(&ev);
 }
