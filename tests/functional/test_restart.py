@@ -9,7 +9,7 @@ import socket
 import subprocess
 
 import pytest
-from cloche import Client
+from cloche import Client, errors
 from harness import audit
 from harness.daemon import ENGINE, Daemon, wait_for
 from harness.running import running
@@ -180,3 +180,24 @@ def test_links_to_ports_outlive_a_killed_gateway(own):
         assert web.seen("/before")["path"] == "/before"
         daemon.kill_parts("gateway")
         assert web.seen("/after")["path"] == "/after"
+
+
+def test_after_a_kill_it_is_still_known_that_a_program_has_closed_its_stdin(own):
+    daemon, client = own
+    with client.create() as sandbox:
+        one = sandbox.start("exec 0<&-; echo closed; sleep 60", open_stdin=True)
+        assert next(iter(one.output())).data == b"closed\n"
+        daemon.kill_parts("gateway")
+
+        def refusal():
+            try:
+                sandbox.exec(one.id).write_stdin(b"lost")
+            except errors.Conflict as refused:
+                return str(refused)
+            except errors.ClocheError:
+                return ""  # it is not back yet
+            raise AssertionError("it was taken")
+
+        wait_for(refusal, 30, "the gateway")
+        assert "has closed its stdin" in refusal()
+        one.kill()

@@ -39,7 +39,7 @@ ssize_t exec_put_stdin(struct exec *e, const void *data, size_t len, struct err 
 	if (e->is_stdin_ended)
 		return err_set(err, ERR_CONFLICT, 0, "the stdin of exec %s is closed", e->id);
 	if (exec_has_closed_stdin(e))
-		return err_set(err, ERR_CONFLICT, EPIPE,
+		return err_set(err, ERR_CONFLICT, 0,
 		               "the program of exec %s has closed its stdin, and will read no more",
 		               e->id);
 	n = channel_write(&e->channel, data, len);
