@@ -7,16 +7,13 @@
  * moment. So after the call the parent may touch nothing but registers, and its next instruction
  * ends it. No compiler promises that for two calls, so they are one piece of assembly.
  *
- * The library goes into every template, whatever libc that has. It calls no function of any libc
- * and needs no other library. What a call returns is the kernel's answer: 0 or more, or a negative
- * errno.
+ * What a call returns is the kernel's answer: 0 or more, or a negative errno.
  */
-#include <asm/unistd.h>
+#include "driver/system_call.h"
+
 #include <linux/prctl.h>
 #include <linux/sched.h>
 #include <signal.h>
-
-#define EXPORT __attribute__((visibility("default")))
 
 EXPORT long turn_init(void);
 EXPORT void turn_begin(void);
@@ -24,18 +21,6 @@ EXPORT long turn_make(long flags);
 EXPORT void turn_end(void);
 
 #if defined(__x86_64__)
-#define CALL "syscall"
-static long call(long number, long a, long b, long c)
-{
-	long result;
-
-	__asm__ volatile(CALL
-	                 : "=a"(result)
-	                 : "a"(number), "D"(a), "S"(b), "d"(c)
-	                 : "rcx", "r11", "memory");
-	return result;
-}
-
 static long clone_and_end(long flags, int *tid)
 {
 	register int *r10 __asm__("r10") = tid;
@@ -54,18 +39,6 @@ static long clone_and_end(long flags, int *tid)
 	return result;
 }
 #elif defined(__aarch64__)
-#define CALL "svc #0"
-static long call(long number, long a, long b, long c)
-{
-	register long x8 __asm__("x8") = number;
-	register long x0 __asm__("x0") = a;
-	register long x1 __asm__("x1") = b;
-	register long x2 __asm__("x2") = c;
-
-	__asm__ volatile(CALL : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory");
-	return x0;
-}
-
 static long clone_and_end(long flags, int *tid)
 {
 	register long x8 __asm__("x8") = __NR_clone;
@@ -86,8 +59,6 @@ static long clone_and_end(long flags, int *tid)
 	                 : "memory", "cc");
 	return x0;
 }
-#else
-#error "say how a system call is made here"
 #endif
 
 /* What libc has told the kernel of the main thread: where its id is, and its list of robust locks.

@@ -10,11 +10,22 @@
 #include <string.h>
 
 #define PLACE "opt/cloche/kernels"
-#define TURN  "python/cloche_kernel/libturn.so" /* Python would take turn.so for the module */
 
-/* src/driver/turn.c, which the Python driver loads. */
-extern const unsigned char driver_turn[];
-extern const size_t driver_turn_len;
+/* src/driver/turn.c and socket.c */
+extern const unsigned char driver_turn[], driver_socket[];
+extern const size_t driver_turn_len, driver_socket_len;
+
+/* Libraries that drivers load. Each is put behind the file that loads it. */
+static const struct library {
+	const char *user, *path;
+	const unsigned char *data;
+	const size_t *len;
+} libraries[] = {
+	/* Python would take turn.so for the module */
+	{"python/cloche_kernel/turn.py", "python/cloche_kernel/libturn.so", driver_turn,
+         &driver_turn_len},
+	{"r/wire.R", "r/libsocket.so", driver_socket, &driver_socket_len},
+};
 
 struct head {
 	uint32_t is_dir, path_size, len;
@@ -61,14 +72,26 @@ static int add(const struct walk_entry *e, struct buf *out)
 	return r;
 }
 
-static int add_turn(struct buf *out)
+static int add_library(const struct library *l, struct buf *out)
 {
-	const struct head head = {.path_size = sizeof(TURN), .len = (uint32_t)driver_turn_len};
+	const struct head head = {.path_size = (uint32_t)strlen(l->path) + 1,
+	                          .len = (uint32_t)*l->len};
 	int r = buf_append(out, &head, sizeof(head));
 
 	if (r == 0)
-		r = buf_append(out, TURN, head.path_size);
-	return r == 0 ? buf_append(out, driver_turn, driver_turn_len) : r;
+		r = buf_append(out, l->path, head.path_size);
+	return r == 0 ? buf_append(out, l->data, *l->len) : r;
+}
+
+/* With the library that it loads, if it does. */
+static int add_both(const struct walk_entry *e, struct buf *out)
+{
+	int r = add(e, out);
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(libraries); i++)
+		if (strcmp(e->path, libraries[i].user) == 0)
+			r = add_library(&libraries[i], out);
+	return r;
 }
 
 int drivers_read(const char *dir, struct buf *out, struct err *err)
@@ -92,9 +115,7 @@ int drivers_read(const char *dir, struct buf *out, struct err *err)
 				walk_prune(walk);
 			continue;
 		}
-		r = add(&e, out);
-		if (r == 0 && strcmp(e.path, "python/cloche_kernel/turn.py") == 0)
-			r = add_turn(out);
+		r = add_both(&e, out);
 		if (r < 0)
 			return err_set(err, ERR_INTERNAL, -r, "cannot read '%s/%s'", dir, e.path);
 	}

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * Copies the interpreters' drivers (kernels/ of the source) into a template. They are read once, so
- * that what is hashed is what is written. The library that the Python driver loads (src/driver) is
- * part of this program and is added to them.
+ * that what is hashed is what is written. The libraries that the drivers of Python and R load
+ * (src/driver) are part of this program and are added to them.
  */
 #include "base/buf.h"
 #include "base/err.h"

@@ -13,6 +13,7 @@
 #include "engine/linux/dir_tree.h"
 #include "engine/template/drivers.h"
 #include "engine/template/fittings.h"
+#include "engine/template/host_java.h"
 #include "engine/template/host_packages.h"
 #include "engine/template/skeleton.h"
 
@@ -25,7 +26,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#define FORMAT      5 /* increased when the tables below change the result */
+#define FORMAT      6 /* increased when the tables below change the result */
 #define USER_ID     1000
 #define DRIVERS_MAX (8 << 20)
 
@@ -36,6 +37,7 @@ static const struct {
 } dirs[] = {
 	{"dev", 0755, 0},
 	{"etc", 0755, 0},
+	{"etc/R", 0755, 0},
 	{"etc/alternatives", 0755, 0},
 	{"etc/apt", 0755, 0},
 	{"etc/apt/apt.conf.d", 0755, 0},
@@ -202,6 +204,10 @@ static const struct {
          "<dir>/usr/share/fonts</dir>\n<dir>/usr/local/share/fonts</dir>\n<dir "
          "prefix=\"xdg\">fonts</dir>\n"
          "<cachedir prefix=\"xdg\">fontconfig</cachedir>\n</fontconfig>\n"},
+	/* Debian's R looks for it here; what it says there, but for Java's libraries. */
+	{"etc/R/ldpaths", 0644, 0,
+         "LD_LIBRARY_PATH=$R_HOME/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}\n"
+         "export LD_LIBRARY_PATH\n"},
 	{"etc/ssl/openssl.cnf", 0644, 0, "# OpenSSL's own defaults.\n"},
 	/* _apt could not reach the archive directories of a one-user sandbox. */
 	{"etc/apt/apt.conf.d/00cloche", 0644, 0, "APT::Sandbox::User \"root\";\n"},
@@ -228,6 +234,8 @@ static const struct {
 	{"etc/mtab", "../proc/self/mounts"},
 	/* Where Debian's matplotlib looks for its settings, and does not start without. */
 	{"etc/matplotlibrc", "../usr/share/matplotlib/matplotlib.conf/matplotlibrc"},
+	/* And its R, for the settings that come with it. */
+	{"etc/R/Renviron", "/usr/lib/R/etc/Renviron.ucf"},
 	{"var/run", "/run"},
 	{"var/lock", "/run/lock"},
 	{"var/spool/mail", "../mail"},
@@ -335,6 +343,8 @@ static int make_root(int top, const struct source *src)
 		r = make_usr_links(fd);
 	if (r == 0)
 		r = make_alternatives(fd);
+	if (r == 0)
+		r = host_java_copy(fd);
 	if (r == 0)
 		r = skeleton_file(fd, SKELETON_CA, 0644, 0, buf_str(&src->ca), src->ca.len);
 	if (r == 0)
