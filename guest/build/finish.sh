@@ -38,4 +38,10 @@ fi
 if command -v node >/dev/null; then
 	printf 'cloche:language\tjavascript\t%s\n' "$(node --version | tr -d v)"
 fi
+if command -v Rscript >/dev/null; then
+	printf 'cloche:language\tr\t%s\n' "$(Rscript -e 'cat(R.version$major, R.version$minor, sep = ".")')"
+fi
+if command -v jshell >/dev/null; then # a JRE does not do
+	printf 'cloche:language\tjava\t%s\n' "$(java -version 2>&1 | sed -n 's/.*version "\([^"]*\)".*/\1/p')"
+fi
 printf 'cloche:language\tbash\t%s\n' "${BASH_VERSION:-$(bash -c 'echo $BASH_VERSION')}"

@@ -47,6 +47,7 @@ if [ -d "$first" ]; then
 	[ ! -e "$first/failed" ] || exit 1
 	rm -r "$first"
 fi
+mkdir -p /usr/share/man/man1 # some packages put links there (Java's) and do not install without
 add_user() {
 	grep -q "^$1:" /etc/passwd && return
 	echo "$1:x:$2:" >>/etc/group

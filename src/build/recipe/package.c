@@ -36,10 +36,10 @@ const char *package_kind_language(enum package_kind kind)
 
 enum package_kind package_kind_of(const char *language, const json_t *has)
 {
-	if (language && strcmp(language, "bash") == 0)
-		return PACKAGE_APT;
+	if (language && strcmp(language, "python") == 0)
+		return PACKAGE_PIP;
 	if (language)
-		return strcmp(language, "python") == 0 ? PACKAGE_PIP : PACKAGE_NPM;
+		return strstr(language, "script") ? PACKAGE_NPM : PACKAGE_APT;
 	if (json_object_size(has) == 0 || json_object_get(has, "python"))
 		return PACKAGE_PIP;
 	return json_object_get(has, "javascript") ? PACKAGE_NPM : PACKAGE_APT;
