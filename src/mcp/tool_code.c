@@ -245,7 +245,7 @@ const struct mcp_tool tool_run_code = {
 	.properties =
 		"\"code\":{\"type\":\"string\",\"description\":\"The source code to run.\"},"
 		"\"language\":{\"type\":\"string\",\"description\":\"python (without it), "
-		"javascript, typescript or bash.\"},"
+		"javascript, typescript, bash, r or java.\"},"
 		"\"context\":{\"type\":\"string\",\"description\":\"An interpreter of its own, by "
 		"name or id; made beforehand through the API.\"},"
 		"\"timeout_ms\":{\"type\":\"integer\",\"minimum\":1,\"description\":\"Interrupt it "

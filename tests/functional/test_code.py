@@ -376,6 +376,36 @@ def test_node_keeps_its_state(sandbox, language, code):
     assert sandbox.run_code("throw new TypeError('no')", language).error.name == "TypeError"
 
 
+@pytest.mark.skipif(not shutil.which("Rscript"), reason="this host has no Rscript: Debian's r-base-core has it")
+def test_r_keeps_its_state_and_shows_values_plots_and_errors(sandbox):
+    if sandbox.run("command -v Rscript").exit_code != 0:
+        pytest.skip("the template has no R")
+    sandbox.run_code("a <- 40", "r")
+    r = sandbox.run_code("cat('hi\\n'); plot(a); a + 2", "r")
+    assert (r.stdout, r.stderr, r.text) == ("hi\n", "", "[1] 42")
+    assert ["image/png" in shown.data for shown in r.results] == [True, False]
+    assert "<td>1</td>" in sandbox.run_code("data.frame(n = 1)", "r").results[0].data["text/html"]
+    r = sandbox.run_code("f <- function() stop('no')\nf()", "r")
+    assert (r.error.name, r.error.message) == ("Error", "no")
+    assert sandbox.run_code("quit(status = 4)", "r").exit_code == 4
+    assert sandbox.run_code("exists('a')", "r").text == "[1] FALSE"
+
+
+@pytest.mark.skipif(not shutil.which("jshell"), reason="this host has no jshell: Debian's openjdk-17-jdk-headless has it")
+def test_java_keeps_its_state_and_is_interrupted(sandbox):
+    if sandbox.run("command -v jshell").exit_code != 0:
+        pytest.skip("the template has no JDK")
+    r = sandbox.run_code("int a = 40;", "java")
+    assert (r.status, r.stderr) == ("ok", "")
+    r = sandbox.run_code('System.out.println("hi");\na + 2', "java")
+    assert (r.stdout, r.text) == ("hi\n", "42")
+    assert sandbox.run_code("1 / (a - a)", "java").error.name == "ArithmeticException"
+    r = sandbox.run_code("while (true) {}", "java", timeout=PATIENCE)
+    assert (r.status, r.cause, r.error.name) == ("error", "timeout", "InterruptedException")
+    assert sandbox.run_code("a", "java").text == "40"
+    assert sandbox.run_code("System.exit(4);", "java").exit_code == 4
+
+
 def test_a_module_that_is_missing_is_told_with_what_to_do_and_the_codes_own_words_stay(sandbox, daemon):
     r = sandbox.run_code("import no_such_module")
     assert r.error.traceback[-1] == "ModuleNotFoundError: No module named 'no_such_module'"

@@ -45,7 +45,7 @@ def test_names_of_what_is_there_are_offered_where_they_belong(cli, make_sandbox)
     assert words(cli, "exec", "tab-here", "--", "") == []
 
 
-LANGUAGES = ["python", "javascript", "typescript", "bash", "py", "js", "ts", "sh"]
+LANGUAGES = ["python", "javascript", "typescript", "bash", "r", "java", "py", "js", "ts", "sh"]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ from harness.daemon import wait_for
     ("python", "python3", "print(6*7)", "42\n"),
     ("bash", "bash", "echo $((6*7))", "42\n"),
     ("javascript", "node", "console.log(6*7)", "42\n"),
+    ("r", "Rscript", "cat(6*7, fill = TRUE)", "42\n"),
+    ("java", "jshell", "System.out.println(6*7);", "42\n"),
 ])
 def test_code_runs_in_its_language(client, sandbox, language, program, code, out):
     if sandbox.run(["which", program]).exit_code != 0:

@@ -207,6 +207,10 @@ def test_code_of_a_language_that_a_template_lacks_is_refused_by_name(client, tin
         with pytest.raises(errors.ClocheError) as refused:
             sandbox.run_code("1+1")
         assert "python" in str(refused.value).lower()
+        for language, program in (("r", "Rscript"), ("java", "java")):
+            with pytest.raises(errors.Unsupported, match=f"{language} needs the program '{program}', and the template '.*' does not have it") as refused:
+                sandbox.run_code("1", language)
+            assert f"'cloche template build --shared {language}' makes a template that has it" in refused.value.hint
 
 
 def test_the_command_line_makes_lists_shows_and_removes(cli, client, make_sandbox, tiny):

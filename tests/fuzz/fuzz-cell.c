@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const char *const languages[] = {"python", "javascript", "typescript", "bash"};
+	static const char *const languages[] = {"python", "javascript", "typescript", "bash", "r"};
 	auto_free char *text = xstrndup((const char *)data, size);
 	auto_free char *ended = xasprintf("%s\n\n\n", text);
 

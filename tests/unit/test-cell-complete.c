@@ -119,6 +119,20 @@ TEST(bash_is_whole_when_quotes_words_and_documents_are_ended)
 	CHECK_ALL("bash", open, false);
 }
 
+TEST(r_is_whole_when_brackets_are_closed_and_no_operator_waits)
+{
+	static const char *const whole[] = {
+		"1 + 1", "x <- c(1, 2) # (", "f <- function(n) {\n n\n}", "'it\\'s (' ", "`a b`",
+		"",
+	};
+	static const char *const open[] = {
+		"f(", "x <-", "1 +", "if (a) {", "'one\ntwo", "x %>%", "a |>", "c(1,",
+	};
+
+	CHECK_ALL("r", whole, true);
+	CHECK_ALL("r", open, false);
+}
+
 TEST(two_empty_lines_end_what_was_guessed_wrongly)
 {
 	CHECK(!cell_is_complete("javascript", "f(\n"));

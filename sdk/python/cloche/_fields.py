@@ -17,7 +17,7 @@ class SandboxFields(TypedDict, total=False):
     template: Optional[str]
     """What its files are at first, by id or name."""
     language: Optional[str]
-    """That it is to have: without a template, one that has it is taken. "python", "javascript", "typescript" or "bash"."""
+    """That it is to have: without a template, one that has it is taken. "python", "javascript", "typescript", "bash", "r" or "java"."""
     snapshot: Union[None, str, Snapshot]
     """What it goes on from, instead of a template; by itself or by its id or name."""
     memory: Union[None, bool, int]

@@ -5,7 +5,7 @@
 import type { Ended } from "./exec-info.js";
 import type { Json } from "./wire.js";
 
-export type Language = "python" | "javascript" | "typescript" | "bash";
+export type Language = "python" | "javascript" | "typescript" | "bash" | "r" | "java";
 /** A language as it may be asked for. */
 export type LanguageWord = Language | "py" | "js" | "ts" | "sh";
 

@@ -99,7 +99,7 @@ int cmd_code(int argc, char **argv)
 	struct code_opts opts = {0};
 	/* clang-format off */
 	const struct opt rows[] = {
-		{'l', "language", OPT_TEXT, &opts.language,   "LANG", "python (default), javascript, typescript or bash; py, js, ts and sh are short for them"},
+		{'l', "language", OPT_TEXT, &opts.language,   "LANG", "python (default), javascript, typescript, bash, r or java; py, js, ts and sh are short"},
 		{0,   "context",  OPT_TEXT, &opts.context,    "NAME", "in this context (default: the language's own)"},
 		{'f', "file",     OPT_TEXT, &opts.file,       "FILE", "take the code from a file; '-' is stdin"},
 		{0,   "timeout",  OPT_MS,   &opts.timeout_ms, "TIME", "interrupt it after this long, such as 30s (status 124)"},

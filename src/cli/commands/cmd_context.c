@@ -99,7 +99,7 @@ int cmd_context(int argc, char **argv)
 	struct context_opts opts = {0};
 	/* clang-format off */
 	const struct opt rows[NEW_OPTS] = {
-		{'l', "language", OPT_TEXT, &opts.language, "LANG", "python (default), javascript, typescript or bash; py, js, ts and sh are short for them"},
+		{'l', "language", OPT_TEXT, &opts.language, "LANG", "python (default), javascript, typescript, bash, r or java; py, js, ts and sh are short"},
 		{'w', "cwd",      OPT_TEXT, &opts.cwd,      "DIR",  "in this directory (default the user's home)"},
 		{'u', "user",     OPT_TEXT, &opts.user,     "NAME", "as this user of the sandbox (default user)"},
 		{'e', "env",      OPT_LIST, &opts.env,      "K=V",  "set this variable; K alone takes the value that you have; may be repeated"},

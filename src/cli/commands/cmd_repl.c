@@ -38,6 +38,8 @@ static const struct {
 	{"javascript", "> ", "... "},
 	{"typescript", "> ", "... "},
 	{"bash", "$ ", "> "},
+	{"r", "> ", "+ "},
+	{"java", "jshell> ", "   ...> "},
 };
 
 static const char *find_lead(const char *language, bool is_first)
@@ -244,7 +246,7 @@ int cmd_repl(int argc, char **argv)
 	struct repl_opts opts = {0};
 	/* clang-format off */
 	const struct opt rows[] = {
-		{'l', "language",   OPT_TEXT, &opts.language,      "LANG", "python (default), javascript, typescript or bash; py, js, ts and sh are short for them"},
+		{'l', "language",   OPT_TEXT, &opts.language,      "LANG", "python (default), javascript, typescript, bash, r or java; py, js, ts and sh are short"},
 		{0,   "context",    OPT_TEXT, &opts.context,       "NAME", "in this context, made if it is not there"},
 		{0,   "images",     OPT_TEXT, &opts.images,        "DIR",  "where images are saved (default: here)"},
 		{0,   "standalone", OPT_FLAG, &opts.is_standalone, NULL,   "start a daemon for this even if one is running"},

@@ -299,7 +299,7 @@ int cmd_run(int argc, char **argv)
 	struct run opts = {0};
 	/* clang-format off */
 	const struct opt rows[] = {
-		{'l', "language",   OPT_TEXT, &opts.language,      "LANG", "python, javascript, typescript or bash; py, js, ts and sh are short for them (default: by the file, else python)"},
+		{'l', "language",   OPT_TEXT, &opts.language,      "LANG", "python, javascript, typescript, bash, r or java; py, js, ts and sh are short (default: by the file, else python)"},
 		{'c', "code",       OPT_TEXT, &opts.code,          "CODE", "run this code; the words after it are its arguments"},
 		{0,   "timeout",    OPT_MS,   &opts.timeout_ms,    "TIME", "end it after this long, such as 30s (status 124)"},
 		{'u', "user",       OPT_TEXT, &opts.user,          "NAME", "as this user of the sandbox: user (default) or root"},

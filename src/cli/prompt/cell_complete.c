@@ -378,11 +378,40 @@ static bool bash_is_whole(const char *text)
 	return p && s.words + s.brackets == 0 && !s.waits && s.heredoc_len == 0;
 }
 
+/* R */
+
+static bool r_is_whole(const char *text)
+{
+	char last = '\n'; /* what stands last, but for blanks and comments */
+	unsigned depth = 0;
+	const char *p = text;
+
+	while (p && *p) {
+		if (*p == '#') {
+			p = skip_line(p);
+			continue;
+		}
+		if (strchr("([{", *p))
+			depth++;
+		else if (strchr(")]}", *p) && depth > 0)
+			depth--;
+		if (!strchr(" \t\n", *p))
+			last = *p;
+		p = strchr("\"'`", *p) ? skip_quoted(p + 1, *p, /* has_escapes= */ *p != '`',
+		                                     /* one_line= */ false)
+		                       : p + 1;
+	}
+	/* An operator waits for its other side; of `<-` the last sign is looked at. */
+	return p && depth == 0 && !strchr("+-*/^=,&|~<>%", last);
+}
+
 bool cell_is_complete(const char *language, const char *text)
 {
 	if (strcmp(language, "python") == 0)
 		return python_is_whole(text);
 	if (ends_in_two_blank_lines(text))
 		return true;
+	if (strcmp(language, "r") == 0)
+		return r_is_whole(text);
 	return strcmp(language, "bash") == 0 ? bash_is_whole(text) : javascript_is_whole(text);
 }

@@ -22,6 +22,10 @@
 	" for (const n of Object.getOwnPropertyNames(p)) names.add(w.slice(0, i + 1) + n);"        \
 	" console.log([...names].filter((n) => n.startsWith(w) && /^[\\w$.]+$/.test(n)).sort()"    \
 	".slice(0, 200).join('\\n')); })('%s')"
+#define R                                                                                          \
+	"(function(w) cat(head(sort(grep(paste0('^', gsub('.', '[.]', w, fixed = TRUE)), "         \
+	"unique(unlist(lapply(search(), ls, all.names = TRUE))), value = TRUE)), 200), sep = "     \
+	"'\\n'))('%s')"
 /* In a subshell that ends as the last command did: $? stays. */
 #define BASH_COMMANDS "(s=$?; compgen -abck -A function -f -- '%s'; exit $s)"
 #define BASH_FILES    "(s=$?; compgen -f -- '%s'; exit $s)"
@@ -56,6 +60,10 @@ static const char *code_for(const struct cell_words *w, const char *text, const 
 
 	if (strcmp(w->language, "python") == 0)
 		return PYTHON;
+	if (strcmp(w->language, "r") == 0)
+		return R;
+	if (strcmp(w->language, "java") == 0)
+		return NULL; /* JShell would compile a snippet for each word */
 	if (!is_bash(w))
 		return NODE;
 	if (*word == '$')
@@ -105,7 +113,8 @@ char *cell_words(void *arg, const char *text, size_t *ret_len)
 	size_t len = word_length(w, text);
 	const char *word = text + strlen(text) - len;
 	const char *asked = is_bash(w) && *word == '$' ? word + 1 : word;
-	auto_free char *code = len > 0 ? fill_in(code_for(w, text, word), asked) : NULL;
+	const char *form = len > 0 ? code_for(w, text, word) : NULL;
+	auto_free char *code = form ? fill_in(form, asked) : NULL;
 	auto_free char *path = remote_path("sandboxes", w->sandbox, "code");
 	auto_json json_t *reply = NULL, *body = NULL;
 	const char *output;

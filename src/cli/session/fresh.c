@@ -31,11 +31,20 @@ int fresh_open(struct command *c, bool is_standalone, bool is_kept, struct inter
 	return fresh_private_daemon(interrupt, ret_daemon, &c->remote, err);
 }
 
-/* One that has all languages and comes with cloche may be on its way here: then its build is waited
- * for. 1: there is none. */
-static int await_template(struct remote *remote, struct err *err)
+/* Templates that come with cloche and have the language. */
+static const char *const *names_for(const char *language)
 {
-	static const char *const names[] = {"universal", "node"};
+	static const char *const usual[] = {"universal", "node", NULL}, *const r[] = {"r", NULL},
+				 *const java[] = {"java", NULL};
+
+	return strcmp(language, "r") == 0 ? r : strcmp(language, "java") == 0 ? java : usual;
+}
+
+/* One that has the language may be on its way here: then its build is waited for. 1: there is none.
+ */
+static int await_template(struct remote *remote, const char *language, struct err *err)
+{
+	const char *const *names = names_for(language);
 	auto_free char *path = remote_path("builds");
 	auto_json json_t *reply = NULL;
 	struct build_follow f = {.remote = remote, .is_quiet = true};
@@ -45,7 +54,7 @@ static int await_template(struct remote *remote, struct err *err)
 
 	if (r < 0)
 		return r;
-	for (size_t n = 0; n < ARRAY_SIZE(names); n++)
+	for (size_t n = 0; names[n]; n++)
 		json_array_foreach(json_object_get(reply, "builds"), i, one)
 		{
 			if (!build_is_going(one) ||
@@ -72,7 +81,7 @@ static int create(struct remote *remote, const json_t *spec, json_t **ret, struc
 
 	if (r == 0 || err->code != ERR_UNSUPPORTED || !json_object_get(spec, "language"))
 		return r;
-	switch (await_template(remote, &why)) {
+	switch (await_template(remote, command_text(spec, "language"), &why)) {
 	case 0:
 		return remote_call(remote, "POST", path, spec, ret, err);
 	case 1:

@@ -11,10 +11,9 @@
  */
 static const char *kind_of(const char *language)
 {
-	static const char *const rows[][2] = {{"python", "pip:"},
-	                                      {"javascript", "npm:"},
-	                                      {"typescript", "npm:"},
-	                                      {"bash", "apt:"}};
+	static const char *const rows[][2] = {{"python", "pip:"},     {"javascript", "npm:"},
+	                                      {"typescript", "npm:"}, {"bash", "apt:"},
+	                                      {"r", "apt:"},          {"java", "apt:"}};
 
 	for (size_t i = 0; language && i < ARRAY_SIZE(rows); i++)
 		if (strcmp(rows[i][0], language) == 0)

@@ -9,6 +9,8 @@ static const struct language languages[] = {
 	{"javascript", "node",    "-e", "[eval]", "js mjs cjs ", "js"},
 	{"typescript", "node",    NULL, NULL,     "ts mts cts ", "ts"},
 	{"bash",       "bash",    "-c", "bash",   "sh bash ",    "sh"},
+	{"r",          "Rscript", "-e", NULL,     "R r ",        "R"},
+	{"java",       "java",    NULL, NULL,     "java ",       "java"},
 };
 /* clang-format on */
 
@@ -54,7 +56,8 @@ const struct language *language_by_shebang(const char *line)
 	static const struct {
 		const char *program, *language;
 	} programs[] = {{"python", "python"},     {"python3", "python"}, {"node", "javascript"},
-	                {"nodejs", "javascript"}, {"bash", "bash"},      {"sh", "bash"}};
+	                {"nodejs", "javascript"}, {"bash", "bash"},      {"sh", "bash"},
+	                {"Rscript", "r"},         {"java", "java"}};
 	const char *p = line + 2;
 
 	if (line[0] != '#' || line[1] != '!')

@@ -12,12 +12,16 @@
 
 #define KERNELS "/opt/cloche/kernels/"
 
+/* clang-format off */
 static const struct language languages[] = {
-	{"python", "python3", KERNELS "python", NULL, "python", "python", .has_zygote = true},
-	{"javascript", "node", KERNELS "node/driver.js", NULL, "javascript", "node"},
-	{"typescript", "node", KERNELS "node/driver.js", "--typescript", "javascript", "node"},
-	{"bash", "bash", KERNELS "bash/driver.bash", NULL, "bash", "base"},
+	{"python",     "python3", KERNELS "python",              NULL,           "python",     "python", .is_in_universal = true, .has_zygote = true},
+	{"javascript", "node",    KERNELS "node/driver.js",      NULL,           "javascript", "node",   .is_in_universal = true},
+	{"typescript", "node",    KERNELS "node/driver.js",      "--typescript", "javascript", "node",   .is_in_universal = true},
+	{"bash",       "bash",    KERNELS "bash/driver.bash",    NULL,           "bash",       "base",   .is_in_universal = true},
+	{"r",          "Rscript", KERNELS "r/driver.R",          NULL,           "r",          "r"},
+	{"java",       "java",    "@" KERNELS "java/arguments",  NULL,           "java",       "java"},
 };
+/* clang-format on */
 
 /* Names or prefixes of variables that are read when a process or a library starts. */
 static const char *const early_variables[] = {
@@ -53,8 +57,8 @@ int language_check(const char *name, const char *field, const struct language **
 
 	if (!l)
 		return err_field(err, field,
-		                 "must be one of python, javascript, typescript, bash, or short: "
-		                 "py, js, ts, sh");
+		                 "must be one of python, javascript, typescript, bash, r, java, or "
+		                 "short: py, js, ts, sh");
 	*ret = l;
 	return 0;
 }

@@ -11,6 +11,7 @@ struct language {
 	const char *option;   /* of the driver, or NULL */
 	const char *runtime;  /* what manifests of templates call what runs it */
 	const char *template; /* that comes with cloche and has it */
+	bool is_in_universal; /* the template of that name has it, too */
 	bool has_zygote;
 };
 

@@ -47,8 +47,9 @@ int language_hint(const struct fleet *fleet, const char *project_id, const char 
 			err, "the template '%s' has it: create with template '%s' (--template %s)",
 			template_name(t), template_name(t), template_name(t));
 	return err_hint(err,
-	                "'cloche template build --shared universal' makes a template that has it; "
-	                "'cloche template builds' tells whether one is on its way");
+	                "'cloche template build --shared %s' makes a template that has it; "
+	                "'cloche template builds' tells whether one is on its way",
+	                l->is_in_universal ? "universal" : l->template);
 }
 
 /* If a template's manifest does not list its languages, it may have any. */

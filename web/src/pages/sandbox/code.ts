@@ -19,6 +19,8 @@ const LANGUAGES: readonly [Language, string][] = [
   ["javascript", "JavaScript"],
   ["typescript", "TypeScript"],
   ["bash", "Bash"],
+  ["r", "R"],
+  ["java", "Java"],
 ];
 
 /** All but that with matplotlib (templates universal, python-datasci) run wherever the language is. */
