@@ -7,6 +7,7 @@ import hashlib
 import http.client
 import json
 import re
+import shutil
 from unittest.mock import ANY
 from urllib.parse import quote
 
@@ -320,6 +321,22 @@ def test_variables_of_one_run_are_gone_in_the_next(daemon):
             printed = ["".join(line["text"] for line in code(wire, {"code": show, "language": language, **e})[1] if line["type"] == "stdout")
                        for e in (env, {"env_vars": None})]
             assert printed == ["it's \"mine\" ö\n", "first \n"]
+
+
+@pytest.mark.parametrize("language, program, show, shown, printing", [
+    ("r", "Rscript", "paste(Sys.getenv('OF_SANDBOX'), Sys.getenv('OF_RUN'))", '[1] "{} {}"', "cat('a\\n')"),
+    ("java", "jshell", 'System.getProperty("OF_SANDBOX") + "," + System.getProperty("OF_RUN", "")', "{},{}", 'System.out.println("a")')])
+def test_r_and_java_have_results_output_and_variables_of_one_run(daemon, language, program, show, shown, printing):
+    if not shutil.which(program):
+        pytest.skip(f"this host has no {program}")
+    with Wire(daemon, envVars={"OF_SANDBOX": "first"}) as wire:
+        env = {"env_vars": {"OF_SANDBOX": "it's", "OF_RUN": "ö"}}
+        results = [line["text"] for e in (env, {}) for line in code(wire, {"code": show, "language": language.upper(), **e})[1] if line["type"] == "result"]
+        assert results == [shown.format("it's", "ö"), shown.format("first", "")]
+        printed = [line["text"] for line in code(wire, {"code": printing, "language": language})[1] if line["type"] == "stdout"]
+        assert printed == (["a", "\n"] if language == "java" else ["a\n"])
+        made = code(wire, {"language": language}, "/contexts")[1][0]
+        assert made["language"] == language
 
 
 def test_contexts_are_made_listed_restarted_and_removed(wire):

@@ -147,6 +147,9 @@ TEST(variables_of_a_run_are_words_of_its_language)
 	         "__import__('os').environ.pop(\"A\", None)\n"},
 		{"typescript", "process.env[\"A\"] = \"it's\";\n", "delete process.env[\"A\"];\n"},
 		{"bash", "export A='it'\\''s'\n", "unset -v A\n"},
+		{"r", "Sys.setenv(\"A\" = \"it's\")\n", "Sys.unsetenv(\"A\")\n"},
+		{"java", "System.setProperty(\"A\", \"it's\");\n",
+	         "System.clearProperty(\"A\");\n"},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {

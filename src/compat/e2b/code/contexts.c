@@ -17,7 +17,8 @@ const char *code_language(const char *name)
 {
 	static const char *const words[][2] = {{"python", "python"}, {"javascript", "javascript"},
 	                                       {"js", "javascript"}, {"typescript", "typescript"},
-	                                       {"ts", "typescript"}, {"bash", "bash"}};
+	                                       {"ts", "typescript"}, {"bash", "bash"},
+	                                       {"r", "r"},           {"java", "java"}};
 	size_t from = strspn(name, " \t\n"), len = strcspn(name + from, " \t\n");
 
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++)

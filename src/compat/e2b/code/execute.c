@@ -17,6 +17,8 @@
 #define KEEPALIVE_US  (5 * SECOND_US)
 #define LINE_MAX_SIZE ((size_t)96 * 1024 * 1024) /* a message, escaped to six times */
 #define KEPT_MAX      (256 * 1024)
+#define PART_MAX      4096 /* a longer line goes out in parts */
+#define PIECE_MAX     (PART_MAX + FRAME_DATA_MAX + sizeof(((struct text_carry *)0)->bytes))
 #define TYPE          "application/json"
 
 static const struct {
@@ -36,10 +38,16 @@ static const struct {
 	{"application/vnd.cloche.chart+json", "chart"},
 };
 
+/* How the output is cut into events. Programs compare pieces with what E2B's own interpreters give:
+ * R's print() writes a line in parts, and Java's println() ends it by itself. */
+enum pieces { PIECES_AS_THEY_COME, PIECES_LINES, PIECES_ENDS_APART };
+
 struct execution {
 	struct http_req *req;
 	struct code_call *call; /* NULL: over */
 	bool is_ended, is_quiet;
+	enum pieces pieces;
+	struct buf part[2]; /* PIECES_LINES: of a line whose end has not come */
 	struct text_carry held[2];
 	struct buf text, json, line;
 	struct loop_timer *keepalive;
@@ -82,17 +90,62 @@ static void line_send(struct execution *x, struct json_writer *w)
 		code_pause(x->call, true);
 }
 
-static void send_text(struct execution *x, unsigned stream)
+static void send_piece(struct execution *x, unsigned stream, const char *text, size_t len)
 {
 	struct json_writer w;
 
-	if (x->text.len == 0 || x->is_ended)
+	if (len == 0 || x->is_ended)
 		return;
 	w = line_begin(x, stream ? "stderr" : "stdout");
-	json_put_strn(&w, "text", x->text.data, x->text.len);
+	json_put_strn(&w, "text", text, len);
 	e2b_put_time(&w, "timestamp", clock_wall_us());
-	buf_truncate(&x->text, 0);
 	line_send(x, &w);
+}
+
+static void send_part(struct execution *x, unsigned stream)
+{
+	struct buf *part = &x->part[stream];
+
+	send_piece(x, stream, part->data, part->len);
+	buf_truncate(part, 0);
+}
+
+/* Sends whole lines, and keeps the part behind them. */
+static void send_lines(struct execution *x, unsigned stream)
+{
+	struct buf *part = &x->part[stream];
+	const char *end = memrchr(x->text.data, '\n', x->text.len);
+	size_t len = end ? (size_t)(end + 1 - x->text.data) : 0;
+
+	if (len > 0 && part->len == 0) {
+		send_piece(x, stream, x->text.data, len);
+	} else if (len > 0 && buf_append(part, x->text.data, len) == 0) {
+		send_part(x, stream);
+	}
+	if (buf_append(part, x->text.data + len, x->text.len - len) < 0)
+		send_piece(x, stream, x->text.data + len, x->text.len - len);
+	if (part->len > PART_MAX)
+		send_part(x, stream);
+}
+
+static void send_text(struct execution *x, unsigned stream)
+{
+	size_t len = x->text.len;
+	bool is_split = x->pieces == PIECES_ENDS_APART && len > 1 && x->text.data[len - 1] == '\n';
+
+	if (x->pieces == PIECES_LINES && len > 0) {
+		send_lines(x, stream);
+	} else {
+		send_piece(x, stream, x->text.data, len - is_split);
+		send_piece(x, stream, "\n", is_split);
+	}
+	buf_truncate(&x->text, 0);
+}
+
+static void send_parts(struct execution *x)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(x->part); i++)
+		send_part(x, i);
 }
 
 static void on_output(enum frame_stream stream, const char *data, size_t len, void *arg)
@@ -110,6 +163,7 @@ static void send_held(struct execution *x)
 	for (unsigned i = 0; i < ARRAY_SIZE(x->held); i++)
 		if (text_flush(&x->held[i], &x->text) == 0)
 			send_text(x, i);
+	send_parts(x);
 }
 
 /* A string is shown in quotes, which are removed here. */
@@ -160,6 +214,7 @@ static void on_event(enum code_event event, json_t *value, void *arg)
 
 	if (x->is_ended)
 		return;
+	send_parts(x);
 	if (event == CODE_EVENT_ERROR) {
 		send_error(x, json_string_value(json_object_get(value, "name")),
 		           json_string_value(json_object_get(value, "message")),
@@ -206,7 +261,10 @@ static void on_end(struct context *c, const struct code_end *end, const struct e
 		return;
 	}
 	if (err) {
-		send_error(x, "ContextFailed", err->message, NULL);
+		auto_free char *told =
+			xasprintf("%s%s%s", err->message, err->hint[0] ? ": " : "", err->hint);
+
+		send_error(x, "ContextFailed", told, NULL);
 	} else if (end->status == CODE_DIED) {
 		send_death(x, end);
 	}
@@ -234,6 +292,7 @@ static void on_keepalive(struct loop *loop, void *arg)
 	bool was_quiet = x->is_quiet;
 
 	(void)loop;
+	send_parts(x);
 	x->is_quiet = true;
 	loop_timer_set_in(x->keepalive, KEEPALIVE_US);
 	if (was_quiet && !x->is_ended) {
@@ -250,6 +309,8 @@ static void execution_free(struct execution *x)
 		code_abandon(x->call);
 	loop_timer_free(x->keepalive);
 	buf_done(&x->text);
+	buf_done(&x->part[0]);
+	buf_done(&x->part[1]);
 	buf_done(&x->json);
 	buf_done(&x->line);
 	free(x);
@@ -283,6 +344,13 @@ static void run_aside(struct sandbox *s, const struct code_spec *of, char *code)
 	free(code);
 }
 
+static enum pieces pieces_of(const char *language)
+{
+	if (strcmp(language, "r") == 0)
+		return PIECES_LINES;
+	return strcmp(language, "java") == 0 ? PIECES_ENDS_APART : PIECES_AS_THEY_COME;
+}
+
 static int run(struct http_req *req, struct sandbox *s, const struct code_spec *spec,
                const char *language, const json_t *env, struct err *err)
 {
@@ -294,6 +362,8 @@ static int run(struct http_req *req, struct sandbox *s, const struct code_spec *
 
 	sandbox_facts(s, &facts);
 	*x = (struct execution){.req = req,
+	                        .pieces = pieces_of(language),
+	                        .part = {BUF_INIT(PIECE_MAX), BUF_INIT(PIECE_MAX)},
 	                        .text = BUF_INIT(FRAME_DATA_MAX + sizeof(x->held[0].bytes)),
 	                        .json = BUF_INIT(LINE_MAX_SIZE),
 	                        .line = BUF_INIT(LINE_MAX_SIZE)};

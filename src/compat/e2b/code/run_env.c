@@ -6,15 +6,34 @@
 
 #define CODE_MAX (512 * 1024)
 
-enum words { WORDS_NONE, WORDS_PYTHON, WORDS_JAVASCRIPT, WORDS_BASH };
+enum quoting { QUOTE_NONE, QUOTE_JSON, QUOTE_JSON_ASCII, QUOTE_SHELL };
 
-static enum words words_of(const char *language)
+/* JSON strings are also valid in Python, JavaScript and Java, where they are ASCII, and in R, which
+ * takes no pairs of surrogates. Java cannot change its environment: its driver gives variables as
+ * properties, too. */
+/* clang-format off */
+static const struct words {
+	const char *language;
+	enum quoting name, value;
+	const char *set, *between, *set_end;
+	const char *unset, *unset_end;
+} languages[] = {
+	{"python",     QUOTE_JSON_ASCII, QUOTE_JSON_ASCII, "__import__('os').environ.__setitem__(", ", ", ")\n",
+	 "__import__('os').environ.pop(", ", None)\n"},
+	{"javascript", QUOTE_JSON_ASCII, QUOTE_JSON_ASCII, "process.env[", "] = ", ";\n", "delete process.env[", "];\n"},
+	{"typescript", QUOTE_JSON_ASCII, QUOTE_JSON_ASCII, "process.env[", "] = ", ";\n", "delete process.env[", "];\n"},
+	{"bash",       QUOTE_NONE,       QUOTE_SHELL,      "export ", "=", "\n", "unset -v ", "\n"},
+	{"r",          QUOTE_JSON,       QUOTE_JSON,       "Sys.setenv(", " = ", ")\n", "Sys.unsetenv(", ")\n"},
+	{"java",       QUOTE_JSON_ASCII, QUOTE_JSON_ASCII, "System.setProperty(", ", ", ");\n", "System.clearProperty(", ");\n"},
+};
+/* clang-format on */
+
+static const struct words *words_of(const char *language)
 {
-	if (strcmp(language, "python") == 0)
-		return WORDS_PYTHON;
-	if (strcmp(language, "bash") == 0)
-		return WORDS_BASH;
-	return strstr(language, "script") ? WORDS_JAVASCRIPT : WORDS_NONE;
+	for (size_t i = 0; i < ARRAY_SIZE(languages); i++)
+		if (strcmp(languages[i].language, language) == 0)
+			return &languages[i];
+	return NULL;
 }
 
 static bool is_name(const char *text)
@@ -27,11 +46,10 @@ static bool is_name(const char *text)
 	return true;
 }
 
-/* ASCII JSON strings are also valid in Python and JavaScript. */
-static int put_literal(struct buf *out, const char *text)
+static int put_json(struct buf *out, const char *text, size_t flags)
 {
 	json_t *value = json_string(text);
-	char *literal = json_dumps(value, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+	char *literal = json_dumps(value, JSON_ENCODE_ANY | flags);
 	int r = literal ? buf_append_str(out, literal) : -EINVAL;
 
 	free(literal);
@@ -39,7 +57,7 @@ static int put_literal(struct buf *out, const char *text)
 	return r;
 }
 
-static int put_bash(struct buf *out, const char *text)
+static int put_shell(struct buf *out, const char *text)
 {
 	int r = buf_append_str(out, "'");
 
@@ -48,49 +66,42 @@ static int put_bash(struct buf *out, const char *text)
 	return r == 0 ? buf_append_str(out, "'") : r;
 }
 
-/* value NULL: unsets it. */
-static int put_one(struct buf *out, enum words words, const char *name, const char *value)
+static int put_quoted(struct buf *out, const char *text, enum quoting quoting)
 {
-	int r;
-
-	switch (words) {
-	case WORDS_PYTHON:
-		r = buf_append_str(out, value ? "__import__('os').environ.__setitem__("
-		                              : "__import__('os').environ.pop(");
-		if (r == 0)
-			r = put_literal(out, name);
-		if (r == 0)
-			r = buf_append_str(out, ", ");
-		if (r == 0)
-			r = value ? put_literal(out, value) : buf_append_str(out, "None");
-		return r == 0 ? buf_append_str(out, ")\n") : r;
-	case WORDS_JAVASCRIPT:
-		r = buf_append_str(out, value ? "process.env[" : "delete process.env[");
-		if (r == 0)
-			r = put_literal(out, name);
-		if (r == 0 && value)
-			r = buf_append_str(out, "] = ");
-		if (r == 0)
-			r = value ? put_literal(out, value) : buf_append_str(out, "]");
-		return r == 0 ? buf_append_str(out, ";\n") : r;
-	case WORDS_BASH:
-		r = buf_printf(out, value ? "export %s=" : "unset -v %s", name);
-		if (r == 0 && value)
-			r = put_bash(out, value);
-		return r == 0 ? buf_append_str(out, "\n") : r;
-	case WORDS_NONE:
+	switch (quoting) {
+	case QUOTE_JSON:
+		return put_json(out, text, 0);
+	case QUOTE_JSON_ASCII:
+		return put_json(out, text, JSON_ENSURE_ASCII);
+	case QUOTE_SHELL:
+		return put_shell(out, text);
+	case QUOTE_NONE:
 		break;
 	}
-	return -EINVAL;
+	return buf_append_str(out, text);
+}
+
+/* value NULL: unsets it. */
+static int put_one(struct buf *out, const struct words *w, const char *name, const char *value)
+{
+	int r = buf_append_str(out, value ? w->set : w->unset);
+
+	if (r == 0)
+		r = put_quoted(out, name, w->name);
+	if (r == 0 && value)
+		r = buf_append_str(out, w->between);
+	if (r == 0 && value)
+		r = put_quoted(out, value, w->value);
+	return r == 0 ? buf_append_str(out, value ? w->set_end : w->unset_end) : r;
 }
 
 static char *write_all(const char *language, const json_t *env, const json_t *values)
 {
 	auto_call(buf_done) struct buf out = BUF_INIT(CODE_MAX);
-	enum words words = words_of(language);
+	const struct words *words = words_of(language);
 	const char *name;
 	json_t *unused;
-	int r = words == WORDS_NONE ? -EINVAL : 0;
+	int r = words ? 0 : -EINVAL;
 
 	json_object_foreach ((json_t *)unconst(env), name, unused) {
 		if (r == 0 && is_name(name))
