@@ -16,7 +16,7 @@ struct language {
 
 /* What people also write: "js" is "javascript". Any other name is itself, and so is NULL. */
 const char *language_full_name(const char *name);
-const struct language *language_by_name(const char *name);    /* NULL if unknown */
+const struct language *language_by_name(const char *name);             /* NULL if unknown */
 #define LANGUAGE_NAMES "python, javascript, typescript, bash, r, java" /* for errors */
 const struct language *language_by_path(const char *path);    /* by its extension; NULL if none */
 const struct language *language_by_shebang(const char *line); /* NULL if it names none of ours */

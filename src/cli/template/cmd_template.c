@@ -24,7 +24,8 @@ static const struct subcommand subcommands[] = {
          .n_words = 2, .first_opt = 5, .n_opts = 7},
 	{"build", template_build, "[OPTIONS] NAME|FILE",
          "Builds a template from a recipe: one that comes with cloche, by its name (base, python,\n"
-         "python-datasci, node, node22, node26, bun, universal, r, java), or a file of your own. It is "
+         "python-datasci, node, node22, node26, bun, universal, r, java), or a file of your own. "
+         "It is "
          "built in\n"
          "sandboxes, and the build goes on if this command is interrupted. The template has its "
          "name once it is\n"
