@@ -52,7 +52,7 @@ LANGUAGES = ["python", "javascript", "typescript", "bash", "r", "java", "py", "j
     ("typed", "offered"),
     [
         (["code", "-l", ""], LANGUAGES),
-        (["repl", "--language", "ja"], ["javascript"]),
+        (["repl", "--language", "ja"], ["javascript", "java"]),
         (["run", "--language=ty"], ["--language=typescript"]),
         (["run", "--language", "=", "ba"], ["bash"]),
         (["run", "--language", "="], LANGUAGES),

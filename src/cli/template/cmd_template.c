@@ -24,12 +24,9 @@ static const struct subcommand subcommands[] = {
          .n_words = 2, .first_opt = 5, .n_opts = 7},
 	{"build", template_build, "[OPTIONS] NAME|FILE",
          "Builds a template from a recipe: one that comes with cloche, by its name (base, python,\n"
-         "python-datasci, node, node22, node26, bun, universal, r, java), or a file of your own. "
-         "It is "
-         "built in\n"
-         "sandboxes, and the build goes on if this command is interrupted. The template has its "
-         "name once it is\n"
-         "complete.",
+         "python-datasci, node, node22, node26, bun, universal, r, java), or a file of your own.\n"
+         "It is built in sandboxes, and the build goes on if this command is interrupted. The\n"
+         "template has its name once it is complete.",
          "  cloche template build python\n"
          "  cloche template build --shared universal\n"
          "  cloche template build --detach ./my-agent.toml",
