@@ -2,13 +2,13 @@
 /*
  *	reading --> reaching --> exchanging --> reading …
  *	   |            |             |   +----> tunnelling
- *	   +------------+-------------+--> closing
+ *	   +--> streaming ------------+--> closing
  *
  * One request at a time: what a guest sends ahead waits in its buffer or its socket. Each turn
  * moves what it can, and then watches each end for what is missing. An end is read while its buffer
  * has room, and decoded only as far as the other end's buffer has room. proxy_way.c finds the
  * connection for a request. A request for WebSocket is judged like any other; after it, bytes pass
- * unchanged (proxy_tunnel.c).
+ * unchanged (proxy_tunnel.c). A guest that speaks HTTP/2 has many requests at a time (h2.c).
  */
 #include "wall/proxy_inside.h"
 
@@ -82,8 +82,15 @@ static void begin_request(struct proxy *p)
 static bool read_request(struct proxy *p)
 {
 	struct err err;
-	int r = http_head_read(&p->request_head, &p->guest.in, &err);
+	int r;
 
+	if (!p->has_had_request && p->guest.in.len > 0 && secure_is_h2(&p->guest.t)) {
+		p->has_had_request = true;
+		p->h2 = h2_new(p);
+		proxy_move(p, STREAMING, READING_US);
+		return true;
+	}
+	r = http_head_read(&p->request_head, &p->guest.in, &err);
 	if (r > 0) {
 		begin_request(p);
 		return true;
@@ -135,6 +142,8 @@ void proxy_step(struct proxy *p)
 			has_moved = proxy_exchange(p);
 		else if (p->state == TUNNELLING)
 			has_moved = proxy_tunnel(p);
+		else if (p->state == STREAMING)
+			has_moved = h2_step(p->h2);
 		else if (p->state == CLOSING)
 			close_politely(p);
 		if (!p->is_over && !has_moved)
@@ -144,6 +153,12 @@ void proxy_step(struct proxy *p)
 		return;
 	end_watch(&p->guest);
 	end_watch(&p->up);
+}
+
+void proxy_wake(struct proxy *p)
+{
+	if (p->guest.io)
+		loop_io_set(p->guest.io, EPOLLIN | EPOLLOUT);
 }
 
 /* epoll does not report bytes that TLS has already read. */
@@ -231,6 +246,9 @@ static void on_broken(struct end *e)
 		proxy_step(p);
 	} else if (p->state == TUNNELLING) {
 		proxy_end_tunnel(p);
+	} else if (p->state == STREAMING) {
+		h2_on_up_broken(p->h2, why);
+		proxy_step(p);
 	} else {
 		proxy_end_close(e); /* it was idle: the next request makes a new one */
 	}
@@ -273,6 +291,8 @@ static void on_io(struct loop *loop, uint32_t events, void *arg)
 	}
 	if (p->state == EXCHANGING)
 		loop_timer_set_in(p->timer, EXCHANGE_US);
+	else if (p->state == STREAMING)
+		loop_timer_set_in(p->timer, h2_patience_us(p->h2));
 	else if (p->state == TUNNELLING && !p->guest.is_shut && !p->up.is_shut)
 		loop_timer_set_in(p->timer, TUNNEL_US);
 	proxy_step(p);
@@ -285,6 +305,11 @@ static void on_patience_end(struct loop *loop, void *arg)
 	(void)loop;
 	if (p->state == TUNNELLING) {
 		proxy_end_tunnel(p);
+		return;
+	}
+	if (p->state == STREAMING) {
+		h2_on_patience_end(p->h2);
+		proxy_step(p);
 		return;
 	}
 	if (p->state == EXCHANGING)
@@ -349,6 +374,7 @@ static void on_free(struct loop *loop, void *arg)
 	struct proxy *p = arg;
 
 	(void)loop;
+	h2_free(p->h2);
 	scrub_free(p->scrub);
 	proxy_request_done(&p->request);
 	http_head_done(&p->request_head);
@@ -362,6 +388,7 @@ void proxy_free(struct proxy *p)
 	if (!p)
 		return;
 	p->is_over = true;
+	h2_end(p->h2);
 	reach_cancel(p->reach);
 	proxy_end_close(&p->guest);
 	proxy_end_close(&p->up);

@@ -190,7 +190,8 @@ static bool is_forwarding(const char *name)
 /* Fields that let a server encode its reply or send a part of it. */
 static bool is_choice(const char *name)
 {
-	static const char *const names[] = {"accept-encoding", "range", "if-range"};
+	static const char *const names[] = {"accept-encoding", "range", "if-range",
+	                                    "grpc-accept-encoding", "connect-accept-encoding"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (strcasecmp(name, names[i]) == 0)
@@ -299,10 +300,35 @@ static const char *length_of_head_reply(const struct http_head *h)
 
 bool proxy_response_is_encoded(const struct http_head *h)
 {
-	const char *encoding = http_head_find(h, "content-encoding");
+	/* gRPC and Connect encode message by message */
+	static const char *const names[] = {"content-encoding", "grpc-encoding",
+	                                    "connect-content-encoding"};
 
-	return encoding && (http_head_count(h, "content-encoding") > 1 ||
-	                    strcasecmp(encoding, "identity") != 0);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		const char *encoding = http_head_find(h, names[i]);
+
+		if (encoding &&
+		    (http_head_count(h, names[i]) > 1 || strcasecmp(encoding, "identity") != 0))
+			return true;
+	}
+	return false;
+}
+
+int proxy_trailers_write(struct buf *out, const struct http_head *h,
+                         const struct proxy_rewrite *how, const struct scrub *scrub)
+{
+	size_t before = out->len;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < h->n_fields; i++) {
+		struct http_field f = http_head_field(h, i);
+
+		if (!is_ours(f.name) && !is_replaced(f.name, how))
+			r = http_encode_field(out, f.name, f.value);
+	}
+	if (r == 0 && scrub && out->len > before)
+		scrub_text(scrub, out->data + before, out->len - before);
+	return r;
 }
 
 int proxy_response_write(struct buf *out, const struct http_head *h,

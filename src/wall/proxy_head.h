@@ -37,6 +37,10 @@ struct proxy_rewrite {
 must_check int proxy_request_write(struct buf *out, const struct http_head *h,
                                    const struct proxy_request *r, const struct proxy_rewrite *how);
 
+/* Lines of what may pass of the fields behind a body. how: as in its request, or all zeros. */
+must_check int proxy_trailers_write(struct buf *out, const struct http_head *h,
+                                    const struct proxy_rewrite *how, const struct scrub *scrub);
+
 struct proxy_reply_form {
 	bool is_chunked;           /* what the guest gets */
 	bool is_last;              /* its connection closes after it */

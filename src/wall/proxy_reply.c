@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TEXT_SIZE (2 * HOST_SIZE + 400)
-
 void proxy_record(struct proxy *p, enum wall_verdict verdict, const char *why)
 {
 	const struct host *host = p->is_tls        ? &p->tls_host
@@ -58,18 +56,17 @@ static bool is_pips_index(const struct proxy *p, int status)
 	       strstr(accept, "application/vnd.pypi.simple") != NULL;
 }
 
-/* A text that tells a person or a model that trying again does not help. */
-static void write_text(const struct proxy *p, int status, const char *why, char *ret, size_t size)
+void proxy_text(const struct proxy *p, int status, const char *why, char ret[PROXY_TEXT_SIZE])
 {
 	const struct host *host = p->is_tls ? &p->tls_host : &p->request.host;
 	char name[HOST_SIZE];
 
 	if (status != 403) {
-		(void)snprintf(ret, size, "cloche's network wall: %s\n", why);
+		(void)snprintf(ret, PROXY_TEXT_SIZE, "cloche's network wall: %s\n", why);
 		return;
 	}
 	host_format(host, name);
-	(void)snprintf(ret, size,
+	(void)snprintf(ret, PROXY_TEXT_SIZE,
 	               "The network policy of this sandbox does not let it reach %s port %u: %s. "
 	               "It stays so until the policy is changed from outside, such as by "
 	               "`cloche network allow SANDBOX %s`.\n",
@@ -78,13 +75,13 @@ static void write_text(const struct proxy *p, int status, const char *why, char 
 
 void proxy_answer(struct proxy *p, int status, enum wall_verdict verdict, const char *why)
 {
-	char text[TEXT_SIZE];
+	char text[PROXY_TEXT_SIZE];
 	bool for_pip;
 
 	proxy_record(p, verdict, why);
 	proxy_end_close(&p->up);
 	buf_done(&p->guest.in);
-	write_text(p, status, why, text, sizeof(text));
+	proxy_text(p, status, why, text);
 	for_pip = is_pips_index(p, status);
 	if (p->has_reply || /* it has begun: cutting it is the only way to report a failure */
 	    buf_printf(&p->guest.out,

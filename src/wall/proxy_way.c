@@ -15,9 +15,10 @@
 
 #include <string.h>
 
-static struct judge_facts facts_of(const struct proxy *p, const struct address *resolved)
+static struct judge_facts facts_of(const struct proxy *p, const struct proxy_request *request,
+                                   const struct address *resolved)
 {
-	const struct host *host = p->is_tls ? &p->tls_host : &p->request.host;
+	const struct host *host = p->is_tls ? &p->tls_host : &request->host;
 
 	return (struct judge_facts){
 		.name_state = host->is_name ? NAME_KNOWN : NAME_NONE,
@@ -26,29 +27,30 @@ static struct judge_facts facts_of(const struct proxy *p, const struct address *
 		.resolved = resolved,
 		.port = p->config.port,
 		.protocol = p->is_tls ? PROTOCOL_TLS : PROTOCOL_HTTP,
-		.request = &p->request.judge,
+		.request = &request->judge,
 	};
 }
 
-static struct judge_decision judge_at(const struct proxy *p, const struct address *resolved)
+struct judge_decision proxy_judge_at(const struct proxy *p, const struct proxy_request *request,
+                                     const struct address *resolved)
 {
-	const struct judge_facts facts = facts_of(p, resolved);
+	const struct judge_facts facts = facts_of(p, request, resolved);
 
 	return judge(p->config.door->policy, &p->config.door->all->site, &facts);
 }
 
-static const struct policy_rule *rule_of(const struct proxy *p, const struct judge_decision *d)
+const struct policy_rule *proxy_rule_of(const struct proxy *p, const struct judge_decision *d)
 {
 	return d->rule == JUDGE_NO_RULE ? NULL : &p->config.door->policy->rules[d->rule];
 }
 
-/* For a decision that allows, or will allow once the name's addresses are known. */
-static struct proxy_way find_way(const struct proxy *p, const struct judge_decision *d)
+struct proxy_way proxy_find_way(const struct proxy *p, const struct proxy_request *request,
+                                const struct judge_decision *d)
 {
-	const struct policy_rule *rule = rule_of(p, d);
+	const struct policy_rule *rule = proxy_rule_of(p, d);
 	struct proxy_way way = {
 		.dial = d->outcome == JUDGE_NEED_ADDRESS ? DIAL_NAME : d->dial,
-		.host = p->is_tls ? p->tls_host : p->request.host,
+		.host = p->is_tls ? p->tls_host : request->host,
 		.port = p->config.port,
 		.is_tls = p->is_tls,
 	};
@@ -64,24 +66,23 @@ static struct proxy_way find_way(const struct proxy *p, const struct judge_decis
 	return way;
 }
 
-static bool is_under_way(const struct proxy *p, const struct proxy_way *way)
+bool proxy_is_under_way(const struct proxy *p, const struct proxy_way *way)
 {
 	return way->dial == p->up_way.dial && way->port == p->up_way.port &&
 	       way->is_tls == p->up_way.is_tls && host_is_equal(&way->host, &p->up_way.host) &&
 	       policy_target_is_equal(&p->up_target, way->target);
 }
 
-/* Whether the existing connection may carry the request, at its address and by the current
- * policy. */
-static bool is_allowed_there(const struct proxy *p, struct judge_decision *ret)
+bool proxy_is_allowed_there(const struct proxy *p, const struct proxy_request *request,
+                            struct judge_decision *ret)
 {
 	struct proxy_way way;
 
-	*ret = judge_at(p, p->up_way.dial == DIAL_NAME ? &p->up_address : NULL);
+	*ret = proxy_judge_at(p, request, p->up_way.dial == DIAL_NAME ? &p->up_address : NULL);
 	if (ret->outcome != JUDGE_ALLOW)
 		return false;
-	way = find_way(p, ret);
-	return is_under_way(p, &way);
+	way = proxy_find_way(p, request, ret);
+	return proxy_is_under_way(p, &way);
 }
 
 /* For a connection between two requests: whether any request could be allowed. In plain HTTP each
@@ -111,16 +112,18 @@ bool proxy_is_still_allowed(struct proxy *p)
 	switch (p->state) {
 	case EXCHANGING:
 	case TUNNELLING:
-		return is_allowed_there(p, &d);
+		return proxy_is_allowed_there(p, &p->request, &d);
 	case READING:
 		proxy_end_close(&p->up); /* its host may be denied now; the next request asks */
 		return could_be_allowed(p);
+	case STREAMING:
+		return h2_is_still_allowed(p->h2) && could_be_allowed(p);
 	case CLOSING:
 		return true;
 	case REACHING:
 		break;
 	}
-	d = judge_at(p, NULL);
+	d = proxy_judge_at(p, &p->request, NULL);
 	return d.outcome == JUDGE_ALLOW || d.outcome == JUDGE_NEED_ADDRESS;
 }
 
@@ -130,14 +133,14 @@ static bool may_dial(const struct address *a, void *arg)
 
 	if (p->up_target.url_text)
 		return judge_target_is_open(&p->config.door->all->site, &p->up_target.url, a);
-	p->decision = judge_at(p, a);
+	p->decision = proxy_judge_at(p, p->reaching, a);
 	return p->decision.outcome == JUDGE_ALLOW && p->decision.dial == DIAL_NAME;
 }
 
 /* The address of a proxy is not recorded: the guest did not want that. */
-static void learn(struct proxy *p)
+static void learn(struct proxy *p, const struct proxy_request *request)
 {
-	const struct host *host = p->is_tls ? &p->tls_host : &p->request.host;
+	const struct host *host = p->is_tls ? &p->tls_host : &request->host;
 
 	door_learn(p->config.door, host->is_name ? &host->name : NULL,
 	           p->up_target.url_text ? &p->config.dialled : &p->up_address, p->up_way.dial,
@@ -146,22 +149,24 @@ static void learn(struct proxy *p)
 
 /* Covers all rules about the host: what one rule has sent may come back in a reply under
  * another. */
-static struct scrub *find_scrub(const struct proxy *p)
+static struct scrub *find_scrub(const struct proxy *p, const struct proxy_request *request)
 {
-	const struct host *host = p->is_tls ? &p->tls_host : &p->request.host;
+	const struct host *host = p->is_tls ? &p->tls_host : &request->host;
 
 	return host->is_name ? scrub_new(p->config.door->policy, &host->name, p->config.port)
 	                     : NULL;
 }
 
-static void begin_exchange(struct proxy *p)
+int proxy_send_head(struct proxy *p, struct buf *out, const struct http_head *head,
+                    const struct proxy_request *request, const struct judge_decision *d,
+                    struct scrub **ret_scrub)
 {
-	const struct policy_rule *rule = rule_of(p, &p->decision);
+	const struct policy_rule *rule = proxy_rule_of(p, d);
 	struct proxy_rewrite rewrite = {0};
 
-	scrub_free(p->scrub);
-	p->scrub = find_scrub(p);
-	rewrite.is_plain = p->scrub != NULL;
+	scrub_free(*ret_scrub);
+	*ret_scrub = find_scrub(p, request);
+	rewrite.is_plain = *ret_scrub != NULL;
 	if (rule && rule->action == ACTION_TRANSFORM) {
 		rewrite.set = rule->headers;
 		rewrite.n_set = rule->n_headers;
@@ -171,12 +176,20 @@ static void begin_exchange(struct proxy *p)
 		rewrite.from_port = p->config.port;
 		rewrite.sandbox_id = p->config.door->id;
 	}
-	if (proxy_request_write(&p->up.out, &p->request_head, &p->request, &rewrite) < 0) {
+	if (proxy_request_write(out, head, request, &rewrite) < 0)
+		return -EINVAL;
+	learn(p, request);
+	return 0;
+}
+
+static void begin_exchange(struct proxy *p)
+{
+	if (proxy_send_head(p, &p->up.out, &p->request_head, &p->request, &p->decision, &p->scrub) <
+	    0) {
 		proxy_answer(p, 400, WALL_DENIED, "its head cannot be sent on");
 		return;
 	}
 	p->out_bytes += p->up.out.len;
-	learn(p);
 	http_decoder_init(&p->request_body, p->request_head.framing, p->request_head.length);
 	p->is_request_over = p->request_head.framing == HTTP_NO_BODY;
 	p->has_taken_body = p->up.has_written = false;
@@ -190,40 +203,52 @@ static int open_up(struct proxy *p, int fd)
 
 	p->is_up_used = false;
 	if (r == 0 && p->up_way.is_tls)
-		r = secure_meet_server(p->config.door->all->secure, &p->up.t, &p->up_way.host);
+		r = secure_meet_server(p->config.door->all->secure, &p->up.t, &p->up_way.host,
+		                       p->state == STREAMING);
 	return r;
+}
+
+const char *proxy_why_unreached(const struct proxy *p, enum reach_result result, int *ret_status)
+{
+	*ret_status = result == REACH_DENIED ? 403 : 502;
+	switch (result) {
+	case REACH_DENIED:
+		return p->up_target.url_text ? "where its rule leads is closed"
+		                             : door_why(&p->decision);
+	case REACH_NO_ADDRESS:
+		return "the name has no address";
+	case REACH_REFUSED:
+		return "its proxy does not let through";
+	case REACH_OK:
+	case REACH_FAILED:
+		break;
+	}
+	return "it does not answer";
 }
 
 static void on_reached(enum reach_result result, int fd, const struct address *address, void *arg)
 {
 	struct proxy *p = arg;
-	bool is_elsewhere = p->up_target.url_text != NULL;
+	bool is_open = false;
+	const char *why;
+	int status;
 
 	p->reach = NULL;
-	switch (result) {
-	case REACH_OK:
+	if (result == REACH_OK) {
 		p->up_address = *address;
-		if (open_up(p, fd) < 0)
-			proxy_answer(p, 502, WALL_FAILED, "no room");
-		else if (is_allowed_there(p, &p->decision))
-			begin_exchange(p);
-		else
-			proxy_answer(p, 403, WALL_DENIED, door_why(&p->decision));
-		break;
-	case REACH_DENIED:
-		proxy_answer(p, 403, WALL_DENIED,
-		             is_elsewhere ? "where its rule leads is closed"
-		                          : door_why(&p->decision));
-		break;
-	case REACH_NO_ADDRESS:
-		proxy_answer(p, 502, WALL_FAILED, "the name has no address");
-		break;
-	case REACH_FAILED:
-		proxy_answer(p, 502, WALL_FAILED, "it does not answer");
-		break;
-	case REACH_REFUSED:
-		proxy_answer(p, 502, WALL_FAILED, "its proxy does not let through");
-		break;
+		is_open = open_up(p, fd) == 0;
+	}
+	if (p->state == STREAMING) {
+		h2_on_reached(p->h2, result, is_open);
+	} else if (result != REACH_OK) {
+		why = proxy_why_unreached(p, result, &status);
+		proxy_answer(p, status, status == 403 ? WALL_DENIED : WALL_FAILED, why);
+	} else if (!is_open) {
+		proxy_answer(p, 502, WALL_FAILED, "no room");
+	} else if (proxy_is_allowed_there(p, &p->request, &p->decision)) {
+		begin_exchange(p);
+	} else {
+		proxy_answer(p, 403, WALL_DENIED, door_why(&p->decision));
 	}
 	proxy_step(p);
 }
@@ -231,14 +256,14 @@ static void on_reached(enum reach_result result, int fd, const struct address *a
 /* A rule about names leads to the name, others to where the guest wanted to go. */
 static bool is_by_name(const struct proxy *p)
 {
-	const struct policy_rule *rule = rule_of(p, &p->decision);
+	const struct policy_rule *rule = proxy_rule_of(p, &p->decision);
 
 	if (p->up_way.dial == DIAL_ADDRESS || !p->up_way.host.is_name)
 		return false;
 	return p->up_way.dial != DIAL_PROXY || !rule || rule->match.n_domains > 0;
 }
 
-static void begin_reach(struct proxy *p, const struct proxy_way *way)
+int proxy_reach(struct proxy *p, const struct proxy_way *way, const struct proxy_request *request)
 {
 	struct reach_want want = {
 		.loop = p->loop,
@@ -254,15 +279,23 @@ static void begin_reach(struct proxy *p, const struct proxy_way *way)
 	p->up_way = *way;
 	p->up_way.target = NULL; /* the policy's, which may go */
 	policy_target_copy(&p->up_target, way->target);
+	p->reaching = request;
 	want.name = is_by_name(p) ? &p->up_way.host.name : NULL;
 	want.proxy = way->dial == DIAL_PROXY ? &p->up_target : NULL;
-	if (way->dial == DIAL_NOTHING && !want.name && !may_dial(&want.address, p)) {
+	if (way->dial == DIAL_NOTHING && !want.name && !may_dial(&want.address, p))
+		return -EACCES;
+	p->reach = reach_start(&want);
+	return 0;
+}
+
+static void begin_reach(struct proxy *p, const struct proxy_way *way)
+{
+	if (proxy_reach(p, way, &p->request) < 0) {
 		proxy_answer(p, 403, WALL_DENIED, "where its rule leads is closed");
 		return;
 	}
 	p->state = REACHING;
 	loop_timer_set(p->timer, UINT64_MAX);
-	p->reach = reach_start(&want);
 }
 
 void proxy_judge(struct proxy *p)
@@ -270,8 +303,8 @@ void proxy_judge(struct proxy *p)
 	const struct policy_rule *rule;
 	struct proxy_way way;
 
-	p->decision = judge_at(p, NULL);
-	rule = rule_of(p, &p->decision);
+	p->decision = proxy_judge_at(p, &p->request, NULL);
+	rule = proxy_rule_of(p, &p->decision);
 	if (p->decision.outcome != JUDGE_ALLOW && p->decision.outcome != JUDGE_NEED_ADDRESS) {
 		proxy_answer(p, 403, WALL_DENIED, door_why(&p->decision));
 		return;
@@ -280,8 +313,9 @@ void proxy_judge(struct proxy *p)
 		proxy_respond(p, rule);
 		return;
 	}
-	way = find_way(p, &p->decision);
-	if (is_under_way(p, &way) && proxy_end_is_idle(&p->up) && is_allowed_there(p, &p->decision))
+	way = proxy_find_way(p, &p->request, &p->decision);
+	if (proxy_is_under_way(p, &way) && proxy_end_is_idle(&p->up) &&
+	    proxy_is_allowed_there(p, &p->request, &p->decision))
 		begin_exchange(p);
 	else
 		begin_reach(p, &way);

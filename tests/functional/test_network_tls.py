@@ -130,6 +130,16 @@ def test_a_body_of_many_records_passes_both_ways(walled):
     assert box.sandbox.run(["python3", "-c", program], timeout=30 * PATIENCE).stdout == "True\n"
 
 
+def test_events_pass_one_by_one_as_they_come(walled):
+    program = """if 1:
+        import urllib.request as u
+        stream = u.urlopen("https://allowed.test/events", timeout=60)
+        print(stream.readline(), stream.readline(), u.urlopen("https://allowed.test/next").status, stream.read())
+    """
+    said = walled({"rules": [INJECT]}).sandbox.run(["python3", "-S", "-c", program], timeout=90 * PATIENCE)
+    assert said.stdout == "b'data: first\\n' b'\\n' 200 b'data: second\\n\\n'\n", said.stderr
+
+
 def test_a_rule_replies_in_place_of_a_host_by_tls(walled):
     respond = {"respond": {"status": 418, "content_type": "text/plain", "body": "short and stout"}}
     box = walled({"rules": [{"match": {"domains": ["allowed.test"], "paths": ["/tea"]}, "action": respond}], "allow": ["allowed.test"]})

@@ -79,9 +79,10 @@ class Dns(socketserver.BaseRequestHandler):
 
 
 class Http(socketserver.StreamRequestHandler):
-    """Replies what it was asked, and where; /endless never ends, /bytes/N has so many."""
+    """Replies what it was asked, and where; /endless never ends, /bytes/N has so many; the second of /events comes after /next."""
 
     count = 0  # of requests on this connection
+    is_next = threading.Event()
 
     def handle(self):
         while self.one():
@@ -114,6 +115,10 @@ class Http(socketserver.StreamRequestHandler):
             return self.echo(line[1], fields)
         if line[1].startswith("/endless"):
             return self.endless()
+        if line[1].startswith("/events"):
+            return self.events()
+        if line[1].startswith("/next"):
+            self.is_next.set()
         if line[1].startswith("/bytes/"):
             return self.bytes(int(line[1].removeprefix("/bytes/")))
         if fields.get("upgrade", "").lower() == "websocket" and line[1].startswith("/ws"):
@@ -181,6 +186,14 @@ class Http(socketserver.StreamRequestHandler):
             self.wfile.write(b"x" * n)
         except OSError:
             return False
+        return True
+
+    def events(self):
+        self.is_next.clear()
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        self.wfile.write(b"d\r\ndata: first\n\n\r\n")
+        self.is_next.wait(60)
+        self.wfile.write(b"e\r\ndata: second\n\n\r\n0\r\n\r\n")
         return True
 
     def endless(self):

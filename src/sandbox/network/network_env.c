@@ -25,7 +25,8 @@ static const char *const of_trust[] = {
 	"PIP_CERT=" TRUST_BUNDLE,
 	"AWS_CA_BUNDLE=" TRUST_BUNDLE,
 	"HTTPLIB2_CA_CERTS=" TRUST_BUNDLE, /* Google's client */
-	"NODE_EXTRA_CA_CERTS=" TRUST_OWN,  /* these add to their own */
+	"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH=" TRUST_BUNDLE,
+	"NODE_EXTRA_CA_CERTS=" TRUST_OWN, /* these add to their own */
 	"DENO_CERT=" TRUST_OWN,
 };
 static const char *const of_nothing[] = {

@@ -22,8 +22,11 @@ static const char *const stores[] = {
 	"/etc/ssl/ca-bundle.pem",             /* openSUSE */
 };
 
-static const unsigned char http1[] = "\x08http/1.1";
-#define HTTP1_LEN (sizeof(http1) - 1)
+static const unsigned char http1[] = "\x08http/1.1", h2[] = "\x02h2";
+static const unsigned char either[] = "\x08http/1.1\x02h2"; /* the first that a guest offers */
+#define HTTP1_LEN  (sizeof(http1) - 1)
+#define H2_LEN     (sizeof(h2) - 1)
+#define EITHER_LEN (sizeof(either) - 1)
 
 static int on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
                    const unsigned char *in, unsigned in_len, void *arg)
@@ -32,7 +35,7 @@ static int on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
 
 	(void)ssl;
 	(void)arg;
-	if (SSL_select_next_proto(&chosen, out_len, http1, HTTP1_LEN, in, in_len) !=
+	if (SSL_select_next_proto(&chosen, out_len, either, EITHER_LEN, in, in_len) !=
 	    OPENSSL_NPN_NEGOTIATED)
 		return SSL_TLSEXT_ERR_ALERT_FATAL;
 	*out = chosen;
@@ -134,16 +137,31 @@ int secure_meet_guest(struct secure *s, struct transport *t, struct issuer *issu
 	return r;
 }
 
-int secure_meet_server(struct secure *s, struct transport *t, const struct host *host)
+int secure_meet_server(struct secure *s, struct transport *t, const struct host *host, bool is_h2)
 {
 	char name[HOST_SIZE];
 	struct err err;
+	int r;
 
 	if (host->is_name)
 		host_format(host, name);
 	else
 		address_format(&host->address, name);
-	return transport_start_tls(t, s->servers, name, &err);
+	r = transport_start_tls(t, s->servers, name, &err);
+	if (r == 0 && is_h2 && SSL_set_alpn_protos(t->ssl, h2, H2_LEN) != 0)
+		r = -EINVAL;
+	return r;
+}
+
+bool secure_is_h2(const struct transport *t)
+{
+	const unsigned char *name;
+	unsigned len;
+
+	if (!t->ssl || !SSL_is_init_finished(t->ssl))
+		return false;
+	SSL_get0_alpn_selected(t->ssl, &name, &len);
+	return len == H2_LEN - 1 && memcmp(name, h2 + 1, len) == 0;
 }
 
 void secure_explain(const struct transport *t, bool is_guest, char why[SECURE_WHY_SIZE])
@@ -160,7 +178,10 @@ void secure_explain(const struct transport *t, bool is_guest, char why[SECURE_WH
 	                      reason == SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN))
 		(void)snprintf(why, SECURE_WHY_SIZE, "the guest does not trust the sandbox's CA");
 	else if (is_guest && reason == SSL_R_NO_APPLICATION_PROTOCOL)
-		(void)snprintf(why, SECURE_WHY_SIZE, "the guest does not speak HTTP/1.1");
+		(void)snprintf(why, SECURE_WHY_SIZE,
+		               "the guest speaks neither HTTP/1.1 nor HTTP/2");
+	else if (!is_guest && reason == SSL_R_TLSV1_ALERT_NO_APPLICATION_PROTOCOL)
+		(void)snprintf(why, SECURE_WHY_SIZE, "the server does not speak HTTP/2");
 	else if (t->ssl && words)
 		(void)snprintf(why, SECURE_WHY_SIZE, "TLS: %s", words);
 	else

@@ -3,8 +3,10 @@
 /*
  * TLS at both ends of a connection that the wall looks into. The guest gets a certificate from the
  * sandbox's own issuer. The server must have one that the host's store trusts, for the same name
- * that was judged and dialled. Both ends speak only HTTP/1.1 (ALPN), and no session is resumed:
- * each connection is verified anew.
+ * that was judged and dialled. No session is resumed: each connection is verified anew.
+ *
+ * Both ends speak HTTP/1.1 (ALPN). A guest that offers HTTP/2 and nothing else, as gRPC does, gets
+ * HTTP/2, and so must its server: no message changes from one to the other on its way.
  */
 #include "base/buf.h"
 #include "http/transport.h"
@@ -25,7 +27,9 @@ struct issuer *secure_refusals(const struct secure *s); /* the one for all sandb
 /* first: what the guest has sent already. */
 must_check int secure_meet_guest(struct secure *s, struct transport *t, struct issuer *issuer,
                                  const struct host *host, const struct buf *first);
-must_check int secure_meet_server(struct secure *s, struct transport *t, const struct host *host);
+must_check int secure_meet_server(struct secure *s, struct transport *t, const struct host *host,
+                                  bool is_h2);
+bool secure_is_h2(const struct transport *t); /* both have agreed on HTTP/2, and TLS is ready */
 #define SECURE_WHY_SIZE 80
 /* Why such a transport failed, in words for the event log. */
 void secure_explain(const struct transport *t, bool is_guest, char why[SECURE_WHY_SIZE]);
