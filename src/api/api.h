@@ -18,6 +18,7 @@
 #include "history/history.h"
 #include "hook/hook.h"
 #include "http/server.h"
+#include "person/login_flow.h"
 #include "preview/preview.h"
 #include "sandbox/fleet/fleet.h"
 #include "telemetry/telemetry.h"
@@ -54,6 +55,7 @@ struct api { /* the http_app's arg; the daemon owns it */
 	struct fleet *fleet;
 	struct keyring *keyring;
 	struct logins *logins;
+	struct login_flow *people; /* NULL: there is no login provider */
 	struct meters *meters;
 	struct history *history;
 	struct quota *quota;
@@ -90,6 +92,9 @@ struct api { /* the http_app's arg; the daemon owns it */
 	struct list watchers;  /* of another wire's clients (src/compat) */
 	struct fair_room held; /* by results of code calls, in bytes, until they are sent */
 };
+
+/* Which of the projects that a person has a role in is meant; of a key it must be its own. */
+#define PROJECT_HEADER "X-Cloche-Project"
 
 const struct http_route *api_routes(size_t *ret_n);
 /* Finds the caller's key, which becomes http_user(), and holds its scope against the route's

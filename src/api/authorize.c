@@ -53,6 +53,34 @@ static bool is_open(const struct api *api, const struct http_route *route)
 	return route && (route->access == 0 || (route->fn == get_metrics && api->is_metrics_open));
 }
 
+static const struct key *key_of(const struct http_req *req, const char *secret)
+{
+	const struct api *api = http_app_arg(req);
+	const struct key *key = secret ? keyring_check(api->keyring, secret) : NULL;
+
+	if (!key && !secret && is_trusted_peer(req))
+		return keyring_root(api->keyring);
+	return key ? key : login_of(req, secret);
+}
+
+static bool is_of_project(const struct api *api, const struct key *key, const char *project)
+{
+	const char *id = project ? keyring_find_project(api->keyring, project) : NULL;
+
+	return !project || (id && strcmp(id, key_project_id(key)) == 0);
+}
+
+/* The same words for a project that there is not: a stranger learns nothing. */
+static int refuse_project(const struct http_req *req, struct err *err)
+{
+	const char *project = http_header(req, PROJECT_HEADER);
+
+	if (!project)
+		return err_set(err, ERR_FORBIDDEN, 0, "you have no role in any project any more");
+	(void)err_set(err, ERR_FORBIDDEN, 0, "you have no role in a project '%.64s'", project);
+	return err_hint(err, "GET /v1/login lists your projects; a key belongs to one project");
+}
+
 static int find_key(struct http_req *req, const struct key **ret, struct err *err)
 {
 	struct api *api = http_app_arg(req);
@@ -65,16 +93,15 @@ static int find_key(struct http_req *req, const struct key **ret, struct err *er
 	r = read_secret(req, &secret, err);
 	if (r < 0)
 		return r;
-	if (secret)
-		*ret = keyring_check(api->keyring, secret);
-	else if (is_trusted_peer(req))
-		*ret = keyring_root(api->keyring);
-	else
-		*ret = login_of(req);
+	*ret = key_of(req, secret);
+	if (!*ret && person_session_of(req))
+		return refuse_project(req, err);
 	if (!*ret && secret)
 		return api_refuse(req, err, "this key is unknown, malformed or revoked");
 	if (!*ret && !is_open(api, route))
 		return api_refuse(req, err, "this call needs an API key");
+	if (*ret && !is_of_project(api, *ret, http_header(req, PROJECT_HEADER)))
+		return refuse_project(req, err);
 	if (*ret)
 		keyring_note_use(api->keyring, *ret);
 	return 0;
@@ -93,8 +120,9 @@ static void set_share(struct http_req *req, const struct key *key)
 /* Whether it is the key that the request still shows: a login may have ended. */
 static bool is_shown(const struct http_req *req, const struct key *key)
 {
-	return http_header(req, "Authorization") || http_header(req, "X-API-Key") ||
-	       is_trusted_peer(req) || login_of(req) == key;
+	const char *secret = NULL;
+
+	return read_secret(unconst(req), &secret, NULL) == 0 && key_of(req, secret) == key;
 }
 
 static int refuse_to_go_on(struct err *err)

@@ -23,7 +23,15 @@ int create_backup(struct http_req *req, struct err *err);
 int get_login(struct http_req *req, struct err *err);
 int create_login(struct http_req *req, struct err *err);
 int delete_login(struct http_req *req, struct err *err);
+int update_login(struct http_req *req, struct err *err);
 int create_login_link(struct http_req *req, struct err *err);
+
+/* login_provider.c, login_device.c */
+int start_provider_login(struct http_req *req, struct err *err);
+int finish_provider_login(struct http_req *req, struct err *err);
+int end_provider_login(struct http_req *req, struct err *err);
+int create_device_login(struct http_req *req, struct err *err);
+int poll_device_login(struct http_req *req, struct err *err);
 
 /* sandboxes.c */
 int create_sandbox(struct http_req *req, struct err *err);

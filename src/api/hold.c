@@ -11,11 +11,20 @@
 #include "sandbox/model/durable.h"
 
 static const http_fn quick[] = {
-	create_exec,   delete_exec,     write_exec_stdin, signal_exec,       resize_exec,
-	run_code,      create_context,  delete_context,   restart_context,   interrupt_context,
-	run_once,      write_file,      remove_file,      make_directory,    move_file,
-	copy_file,     chmod_file,      chown_file,       make_symlink,      write_tar,
-	apply_changes, explain_network, create_login,     create_login_link, create_identity_token,
+	create_exec,        delete_exec,
+	write_exec_stdin,   signal_exec,
+	resize_exec,        run_code,
+	create_context,     delete_context,
+	restart_context,    interrupt_context,
+	run_once,           write_file,
+	remove_file,        make_directory,
+	move_file,          copy_file,
+	chmod_file,         chown_file,
+	make_symlink,       write_tar,
+	apply_changes,      explain_network,
+	create_login,       create_login_link,
+	end_provider_login, create_device_login,
+	poll_device_login,  create_identity_token,
 };
 
 static bool is_quick(const struct http_req *req)

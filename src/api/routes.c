@@ -4,6 +4,7 @@
  * none), the most that a body may have (0 = the server's), and what the query may have.
  * tests/contract holds it against api/openapi.yaml.
  */
+#include "api/account/login.h"
 #include "api/api.h"
 #include "api/frame/audit.h"
 #include "api/frame/body.h"
@@ -29,10 +30,16 @@ static const struct http_route routes[] = {
 	{HTTP_GET,    "/v1/doctor",       get_doctor,       HTTP_BODY_NONE,   SCOPE_ADMIN, NO_QUERY},
 	{HTTP_GET,    "/v1/settings",     get_settings,     HTTP_BODY_NONE,   SCOPE_ADMIN, NO_QUERY},
 
-	{HTTP_GET,    "/v1/login",        get_login,        HTTP_BODY_NONE,   0, NO_QUERY},
+	{HTTP_GET,    "/v1/login",        get_login,        HTTP_BODY_NONE,   0, QUERY("problem")},
 	{HTTP_POST,   "/v1/login",        create_login,     HTTP_BODY_JSON,   0, NO_QUERY},
 	{HTTP_DELETE, "/v1/login",        delete_login,     HTTP_BODY_NONE,   0, NO_QUERY},
+	{HTTP_PATCH,  "/v1/login",        update_login,     HTTP_BODY_JSON,   SCOPE_READ, NO_QUERY},
 	{HTTP_POST,   "/v1/login/links",  create_login_link, HTTP_BODY_NONE,  SCOPE_READ, NO_QUERY},
+	{HTTP_GET,    "/v1/login/oidc/start", start_provider_login, HTTP_BODY_NONE, 0, NO_QUERY},
+	{HTTP_GET,    "/v1/login/oidc/callback", finish_provider_login, HTTP_BODY_NONE, 0}, /* providers add what they like */
+	{HTTP_POST,   "/v1/login/oidc/logout", end_provider_login, HTTP_BODY_STREAM, 0, .body_max = LOGOUT_BODY_MAX, NO_QUERY},
+	{HTTP_POST,   "/v1/login/device", create_device_login, HTTP_BODY_NONE, 0, NO_QUERY},
+	{HTTP_POST,   "/v1/login/device/poll", poll_device_login, HTTP_BODY_JSON, 0, NO_QUERY},
 
 	{HTTP_POST,   "/v1/sandboxes",    create_sandbox,   HTTP_BODY_JSON,   SCOPE_WRITE, NO_QUERY},
 	{HTTP_GET,    "/v1/sandboxes",    list_sandboxes,   HTTP_BODY_NONE,   SCOPE_READ, QUERY("limit", "cursor", "tag", "state")},

@@ -38,6 +38,8 @@ int dial_rules_read(struct dial_rules *rules, const struct config *config, struc
 	*rules = (struct dial_rules){0};
 	for (char *const *list = config->webhooks_allow; r == 0 && list && *list; list++)
 		r = add_range(rules, *list, err);
+	if (r == 0)
+		r = dial_rules_add_place(rules, "login.issuer", config->login_issuer, err);
 	return r < 0 ? r
 	             : dial_rules_add_place(rules, "telemetry.otlp_url", config->telemetry_url,
 	                                    err);

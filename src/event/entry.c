@@ -21,6 +21,8 @@ static void put_origin(struct json_writer *w, const struct event_row *row, bool 
 		return;
 	put_id(w, "from", row->client);
 	put_id(w, "agent", row->agent);
+	if (row->person && row->person[0]) /* entries of before have no such member */
+		json_put_raw(w, "person", row->person, strlen(row->person));
 }
 
 int entry_put(struct buf *out, const struct event_row *row, enum entry_form form)

@@ -51,7 +51,10 @@ enum event_type {
 	EVENT_KEY_CREATED,
 	EVENT_KEY_REVOKED,
 	EVENT_KEY_REFUSED,
-	EVENT_KEY_LOGGED_IN, /* to the dashboard */
+	EVENT_KEY_LOGGED_IN,    /* to the dashboard */
+	EVENT_PERSON_LOGGED_IN, /* at the login provider */
+	EVENT_PERSON_LOGGED_OUT,
+	EVENT_PERSON_REFUSED,
 	EVENT_PROJECT_CREATED,
 	EVENT_PROJECT_REMOVED,
 	EVENT_BUILD_STARTED,
@@ -88,6 +91,7 @@ must_check int event_types_parse(const char *text, const char *field, uint64_t *
 #define EVENT_REQUEST_ID_SIZE 65
 #define EVENT_CLIENT_SIZE     48 /* an address, or "unix:UID" */
 #define EVENT_AGENT_SIZE      65
+#define EVENT_PERSON_SIZE     2048
 
 struct event_log;
 
@@ -120,6 +124,7 @@ must_check int event_log_save(struct event_log *log, int (*save)(void *arg, stru
 /* Whom the current handler works for; NULL for what is not known. */
 struct event_origin {
 	const char *key_id, *request_id;
+	const char *person; /* JSON, as the key has it (tenant/person_key.h) */
 	const char *client; /* where it calls from */
 	const char *agent;  /* what it says it is; only printable ASCII of it is kept */
 };

@@ -37,7 +37,8 @@ struct waiting {
 	char project_id[ID_SIZE], sandbox_id[ID_SIZE], exec_id[ID_SIZE], key_id[ID_SIZE];
 	char request_id[EVENT_REQUEST_ID_SIZE];
 	char client[EVENT_CLIENT_SIZE], agent[EVENT_AGENT_SIZE];
-	char data[]; /* JSON */
+	const char *person; /* JSON, behind data; "" = none */
+	char data[];        /* JSON */
 };
 
 static void write_due(struct loop *loop, void *arg);
@@ -48,7 +49,7 @@ static bool is_minor(enum event_type type)
 	return BIT64(type) & (BIT64(EVENT_EXEC_STARTED) | BIT64(EVENT_EXEC_EXITED) |
 	                      BIT64(EVENT_CONTEXT_CREATED) | BIT64(EVENT_CONTEXT_ENDED) |
 	                      BIT64(EVENT_SANDBOX_CHANGED) | BIT64(EVENT_POLICY_DECIDED) |
-	                      BIT64(EVENT_KEY_REFUSED));
+	                      BIT64(EVENT_KEY_REFUSED) | BIT64(EVENT_PERSON_REFUSED));
 }
 
 static bool is_audit(enum event_type type)
@@ -129,7 +130,7 @@ static void wait_later(struct event_log *log, struct waiting *w)
 static void enqueue(struct event_log *log, const struct event *e, const char *data)
 {
 	const size_t most = is_audit(e->type) ? WAITING_MAX / 2 : WAITING_MAX;
-	size_t size = strlen(data) + 1;
+	size_t size = strlen(data) + 1, person_size = strlen(log->person) + 1;
 	struct waiting *w;
 
 	if (log->n_waiting + log->n_later >= most) {
@@ -137,7 +138,7 @@ static void enqueue(struct event_log *log, const struct event *e, const char *da
 		log->lost_untold++;
 		return;
 	}
-	w = xcalloc(1, sizeof(*w) + size);
+	w = xcalloc(1, sizeof(*w) + size + person_size);
 	w->type = e->type;
 	w->at_us = clock_wall_us();
 	copy(w->project_id, sizeof(w->project_id), e->project_id);
@@ -148,6 +149,8 @@ static void enqueue(struct event_log *log, const struct event *e, const char *da
 	copy(w->client, sizeof(w->client), log->client);
 	copy(w->agent, sizeof(w->agent), log->agent);
 	memcpy(w->data, data, size);
+	memcpy(w->data + size, log->person, person_size);
+	w->person = w->data + size;
 	log->is_told = true;
 	if (is_audit(w->type)) {
 		wait_later(log, w);
@@ -193,7 +196,8 @@ static bool is_over_rate(struct event_log *log, const struct event *e)
 	const char *of_sandbox = e->sandbox_id ? e->sandbox_id : REFUSED_ID;
 	/* The audit log's bucket is the project's: its sandboxes' entries do not wait for it. */
 	const char *id = is_audit(e->type) && e->project_id ? e->project_id : of_sandbox;
-	unsigned cost = e->type == EVENT_KEY_REFUSED ? REFUSED_COST : 1;
+	const bool is_stranger = e->type == EVENT_KEY_REFUSED || e->type == EVENT_PERSON_REFUSED;
+	unsigned cost = is_stranger ? REFUSED_COST : 1;
 	bool may;
 
 	if (!is_minor(e->type) && !is_audit(e->type))
@@ -228,6 +232,7 @@ void event_log_set_origin(struct event_log *log, const struct event_origin *orig
 	log->is_told = false;
 	copy(log->key_id, sizeof(log->key_id), origin->key_id);
 	copy(log->request_id, sizeof(log->request_id), origin->request_id);
+	copy(log->person, sizeof(log->person), origin->person);
 	copy(log->client, sizeof(log->client), origin->client);
 	copy(log->agent, sizeof(log->agent), origin->agent);
 	for (char *p = log->agent; *p; p++)
@@ -251,6 +256,7 @@ static void seal_row(struct chains *chains, struct chain *chain, const struct wa
 		.exec_id = w->exec_id,
 		.key_id = w->key_id,
 		.request_id = w->request_id,
+		.person = w->person,
 		.client = w->client,
 		.agent = w->agent,
 		.data = w->data,

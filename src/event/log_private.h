@@ -30,6 +30,7 @@ struct event_log {
 	struct rate rate;
 	char key_id[ID_SIZE], request_id[EVENT_REQUEST_ID_SIZE]; /* the origin */
 	char client[EVENT_CLIENT_SIZE], agent[EVENT_AGENT_SIZE];
+	char person[EVENT_PERSON_SIZE];
 	uint64_t suppressed, lost, lost_untold;
 	struct batch batch; /* in the making; large, so it is not on the stack */
 };

@@ -105,8 +105,8 @@ static int take_place(const char *line, size_t *len, uint64_t *ret)
 	return read_number(line, end, &at, ret);
 }
 
-/* Fields before the facts have no text in which a key could be hidden but ids, words and the agent,
- * which is behind all that is looked for here. */
+/* Fields before the facts have no text in which a key could be hidden but ids, words, the agent and
+ * the person, which are behind all that is looked for here. */
 static const char *find_key(const char *line, size_t len, const char *key)
 {
 	const char *end = memmem(line, len, DATA_KEY, strlen(DATA_KEY));

@@ -1,26 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "oidc/base64url.h"
 
-#include "base/parse.h"
-
-#include <string.h>
-
-size_t base64url_encode(const void *data, size_t len, char *ret)
-{
-	size_t n = base64_encode(data, len, ret);
-
-	while (n > 0 && ret[n - 1] == '=')
-		n--;
-	ret[n] = '\0';
-	for (size_t i = 0; i < n; i++) {
-		if (ret[i] == '+')
-			ret[i] = '-';
-		else if (ret[i] == '/')
-			ret[i] = '_';
-	}
-	return n;
-}
-
 static int digit(char c)
 {
 	if (c >= 'A' && c <= 'Z')

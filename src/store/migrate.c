@@ -28,6 +28,7 @@ static const char *const steps[] = {
 	store_schema_event_chains,
 	store_schema_history,
 	store_schema_identity_keys,
+	store_schema_people,
 };
 /* clang-format on */
 

@@ -51,7 +51,8 @@ static const char *const statements[] = {
 	[PUT_PROJECT] = "INSERT INTO projects (id, name, created_us) VALUES (?1, ?2, ?3) "
 			"ON CONFLICT (id) DO UPDATE SET name = ?2",
 	[PUT_KEY] = "INSERT INTO keys (id, project_id, name, hash, scope, created_us, revoked_us, "
-		    "expires_us, used_us) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) "
+		    "expires_us, used_us, person) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, "
+		    "coalesce(?10, '')) "
 		    "ON CONFLICT (id) DO UPDATE SET name = ?3, scope = ?5, revoked_us = ?7",
 	[PUT_SANDBOX] =
 		"INSERT INTO sandboxes (id, project_id, name, state, created_us, ended_us, json) "
@@ -68,7 +69,7 @@ static const char *const statements[] = {
 	[DELETE_CONTEXT] = "DELETE FROM contexts WHERE id = ?1",
 	[EACH_PROJECT] = "SELECT id, name, created_us FROM projects ORDER BY created_us, id",
 	[EACH_KEY] = "SELECT id, project_id, name, hash, scope, created_us, revoked_us, "
-		     "expires_us, used_us FROM keys "
+		     "expires_us, used_us, person FROM keys "
 		     "ORDER BY created_us, id",
 	[EACH_SANDBOX] = "SELECT id, project_id, name, state, created_us, ended_us, json "
 			 "FROM sandboxes ORDER BY created_us, rowid",
@@ -90,7 +91,7 @@ static const struct column key_columns[] = {
 	COLUMN(struct key_row, name),       COLUMN(struct key_row, hash),
 	COLUMN(struct key_row, scope),      COLUMN(struct key_row, created_us),
 	COLUMN(struct key_row, revoked_us), COLUMN(struct key_row, expires_us),
-	COLUMN(struct key_row, used_us),
+	COLUMN(struct key_row, used_us),    COLUMN(struct key_row, person),
 };
 
 static const struct column sandbox_columns[] = {

@@ -46,6 +46,7 @@ struct key_row {
 	uint64_t created_us, revoked_us; /* 0 = not */
 	uint64_t expires_us;             /* 0 = never */
 	uint64_t used_us;                /* give or take some minutes; 0 = never */
+	const char *person;              /* JSON of who it stands for; "" or NULL = nobody */
 };
 struct sandbox_row {
 	const char *id, *project_id, *name; /* name "" = none */

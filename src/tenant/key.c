@@ -8,12 +8,8 @@
  * A revoked key, and a project that was removed, leave the tables at once but are not freed before
  * the ring: a running request may still hold them.
  */
-#include "tenant/key.h"
-
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/id.h"
-#include "base/list.h"
 #include "base/log.h"
 #include "base/parse.h"
 #include "store/tables/keys.h"
@@ -36,7 +32,8 @@ static unsigned hash_bytes(const void *data, size_t len)
 
 #define HASH_FUNCTION(key, len, hash) ((hash) = hash_bytes(key, len))
 #define HASH_KEYCMP(a, b, len)        CRYPTO_memcmp(a, b, len)
-#include <uthash.h>
+#include "tenant/key_inside.h"
+#include "tenant/person_key.h"
 
 #define SECRET_BYTES    20
 #define SECRET_DIGITS   (SECRET_BYTES * 2)
@@ -47,38 +44,6 @@ static unsigned hash_bytes(const void *data, size_t len)
 #define PROJECTS_MAX    1000
 #define USE_STEP_US     (UINT64_C(600) * 1000000) /* between two writes of a key's use */
 #define DEFAULT_PROJECT "default"
-
-struct project {
-	char id[ID_SIZE];
-	char *name;
-	uint64_t created_us;
-	bool is_removed;
-	struct list link; /* in order of creation, removed too */
-	UT_hash_handle by_id, by_name;
-};
-
-struct key {
-	char id[ID_SIZE];
-	char project_id[ID_SIZE];
-	char *name;
-	unsigned char hash[32];
-	enum key_scope scope;
-	uint64_t created_us, revoked_us;
-	uint64_t expires_us; /* 0 = never */
-	uint64_t used_us, use_saved_us;
-	bool is_forgotten; /* revoked, and without a row; requests under way may still point to it
-	                    */
-	struct list link;  /* of all, revoked too */
-	UT_hash_handle by_id, by_hash;
-};
-
-struct keyring {
-	struct store *store;
-	struct list keys, projects;
-	struct key *keys_by_id, *keys_by_hash; /* not the revoked */
-	struct project *projects_by_id, *projects_by_name;
-	struct key root; /* is in no table: no secret leads to it */
-};
 
 DEFINE_FREEP(struct keyring, keyring_free)
 
@@ -163,6 +128,7 @@ static struct key *key_new(const struct key_row *row)
 	key->revoked_us = row->revoked_us;
 	key->expires_us = row->expires_us;
 	key->used_us = key->use_saved_us = row->used_us;
+	person_key_read(key, row->person);
 	return key;
 }
 
@@ -237,6 +203,7 @@ void keyring_free(struct keyring *ring)
 		if (key->used_us != key->use_saved_us && key->revoked_us == 0)
 			save_use(ring, key);
 		free(key->name);
+		free(key->person);
 		free(key);
 	}
 	list_for_each (&ring->projects, struct project, p, link) {
@@ -297,6 +264,11 @@ enum key_scope key_scope(const struct key *key)
 	return key->scope;
 }
 
+const char *key_person(const struct key *key)
+{
+	return key->person;
+}
+
 const char *key_project_id(const struct key *key)
 {
 	return key->project_id;
@@ -314,6 +286,8 @@ void key_to_json(const struct key *key, struct json_writer *w, const char *name)
 		json_put_u64(w, "expires_us", key->expires_us);
 	if (key->used_us != 0)
 		json_put_u64(w, "used_us", key->used_us);
+	if (key->person)
+		json_put_raw(w, "person", key->person, strlen(key->person));
 	json_close_object(w);
 }
 
@@ -330,23 +304,17 @@ static void make_secret(char secret[48], unsigned char hash[32])
 	OPENSSL_cleanse(raw, sizeof(raw));
 }
 
-/* Records a key whose secret is hashed already. */
-static int add_hashed(struct keyring *ring, const char *project_id, const char *name,
-                      enum key_scope scope, uint64_t expires_us, const unsigned char hash[32],
-                      const struct key **ret, struct err *err)
+int key_add_hashed(struct keyring *ring, const struct key_row *like, const struct key **ret,
+                   struct err *err)
 {
 	char id[ID_SIZE];
-	struct key_row row = {.id = id,
-	                      .project_id = project_id,
-	                      .name = name,
-	                      .scope = scope,
-	                      .created_us = clock_wall_us(),
-	                      .expires_us = expires_us};
+	struct key_row row = *like;
 	struct key *key;
 	int r;
 
 	id_make(id, "key");
-	memcpy(row.hash, hash, sizeof(row.hash));
+	row.id = id;
+	row.created_us = clock_wall_us();
 	r = store_put_key(ring->store, &row, err);
 	if (r < 0)
 		return r;
@@ -364,7 +332,7 @@ static void detach_key(struct keyring *ring, struct key *key)
 
 /* Keeps only the newest of the revoked and expired keys, so that a client that makes keys without
  * end cannot fill the host. */
-static int make_room(struct keyring *ring, const char *project_id, struct err *err)
+int key_make_room(struct keyring *ring, const char *project_id, struct err *err)
 {
 	struct key *oldest = NULL;
 	size_t n = 0;
@@ -396,7 +364,8 @@ int keyring_add(struct keyring *ring, const char *project_id, const char *name,
                 enum key_scope scope, uint64_t expires_us, char secret[48], const struct key **ret,
                 struct err *err)
 {
-	unsigned char hash[32];
+	struct key_row row = {
+		.project_id = project_id, .name = name, .scope = scope, .expires_us = expires_us};
 	struct project *p = NULL;
 	int r;
 
@@ -406,11 +375,11 @@ int keyring_add(struct keyring *ring, const char *project_id, const char *name,
 	HASH_FIND(by_id, ring->projects_by_id, project_id, strlen(project_id), p);
 	if (!p)
 		return err_set(err, ERR_NOT_FOUND, 0, "no project '%s'", project_id);
-	r = make_room(ring, project_id, err);
+	r = key_make_room(ring, project_id, err);
 	if (r < 0)
 		return r;
-	make_secret(secret, hash);
-	return add_hashed(ring, project_id, name, scope, expires_us, hash, ret, err);
+	make_secret(secret, row.hash);
+	return key_add_hashed(ring, &row, ret, err);
 }
 
 static int save_line(int fd, const char *line)
@@ -432,20 +401,20 @@ static int save_line(int fd, const char *line)
  */
 static int first_key(struct keyring *ring, int fd, struct err *err)
 {
+	struct key_row row = {
+		.project_id = ring->root.project_id, .name = "admin", .scope = SCOPE_ADMIN};
 	char secret[48], line[56];
-	unsigned char hash[32];
 	const struct key *key;
 	int r;
 
-	make_secret(secret, hash);
+	make_secret(secret, row.hash);
 	(void)snprintf(line, sizeof(line), "%s\n", secret);
 	r = save_line(fd, line);
 	OPENSSL_cleanse(secret, sizeof(secret));
 	OPENSSL_cleanse(line, sizeof(line));
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot write the first key to 'admin.key'");
-	return add_hashed(ring, ring->root.project_id, "admin", SCOPE_ADMIN, /* expires_us= */ 0,
-	                  hash, &key, err);
+	return key_add_hashed(ring, &row, &key, err);
 }
 
 /* Warns if the file's secret opens nothing. An empty file is fine: its owner has moved the secret
@@ -497,7 +466,8 @@ int keyring_revoke(struct keyring *ring, const char *project_id, const char *id,
 	                       .scope = key->scope,
 	                       .created_us = key->created_us,
 	                       .revoked_us = clock_wall_us(),
-	                       .expires_us = key->expires_us};
+	                       .expires_us = key->expires_us,
+	                       .person = key->person};
 	memcpy(row.hash, key->hash, sizeof(row.hash));
 	r = store_put_key(ring->store, &row, err);
 	if (r < 0)
@@ -511,7 +481,8 @@ void keyring_each(struct keyring *ring, const char *project_id,
                   void (*fn)(const struct key *key, void *arg), void *arg)
 {
 	list_for_each (&ring->keys, struct key, key, link)
-		if (key->revoked_us == 0 && strcmp(key->project_id, project_id) == 0)
+		if (key->revoked_us == 0 && strcmp(key->project_id, project_id) == 0 &&
+		    (!key->person || key_is_good(key))) /* who was there once is no news */
 			fn(key, arg);
 }
 

@@ -40,6 +40,7 @@ const char *key_id(const struct key *key);
 const char *key_name(const struct key *key);
 enum key_scope key_scope(const struct key *key);
 const char *key_project_id(const struct key *key);
+const char *key_person(const struct key *key); /* who it stands for, as JSON; NULL: nobody */
 void key_to_json(const struct key *key, struct json_writer *w,
                  const char *name);               /* never the secret */
 const char *key_scope_name(enum key_scope scope); /* "read", "write", "admin" */

@@ -47,7 +47,9 @@ class Operation:
     @property
     def scope(self):
         """The least scope that a key must have, as the description's head says it."""
-        if self.path in ("/v1/health", "/v1/ready", "/v1/login") or self.path.startswith("/.well-known/"):
+        if self.id == "update_login":
+            return "read"
+        if self.path in ("/v1/health", "/v1/ready", "/v1/login") or self.path.startswith(("/.well-known/", "/v1/login/oidc", "/v1/login/device")):
             return None
         if self.id == "create_login_link":
             return "read"

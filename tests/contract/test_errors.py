@@ -18,7 +18,7 @@ LEAST = {  # bodies that a reader accepts, so that what comes after it is reache
     "create_exec": {"argv": ["true"]}, "signal_exec": {"signal": 9}, "resize_exec": {"rows": 1, "cols": 1}, "update_sandbox": {"tags": {}},
     "make_directory": {"path": "a"}, "move_file": {"path": "a", "to": "b"}, "copy_file": {"path": "a", "to": "b"},
     "chmod_file": {"path": "a", "mode": "0600"}, "chown_file": {"path": "a", "owner": "user"}, "make_symlink": {"path": "a", "target": "b"},
-    "set_project_quota": {}, "set_key_quota": {}, "create_key": {"name": "a"}, "create_login": {"key": "nobody"}, "create_project": {"name": "a"}, "run": {"command": "true"}, "create_sandbox": {},
+    "set_project_quota": {}, "set_key_quota": {}, "create_key": {"name": "a"}, "create_login": {"key": "nobody"}, "update_login": {"project": "a"}, "poll_device_login": {"device": "a"}, "create_project": {"name": "a"}, "run": {"command": "true"}, "create_sandbox": {},
     "run_code": {"code": "1"}, "create_context": {}, "create_port": {"port": 3000}, "extend_sandbox": {"ms": 1}, "pause_sandbox": {}, "resume_sandbox": {}, "set_network": {"policy": "deny-all"}, "allow_network": {"host": "example.com"}, "explain_network": {"url": "https://example.com/"}, "update_webhook": {"types": "policy"}, "put_secret": {"value": "x"}, "rotate_identity": {}, "create_identity_token": {"audience": "a"}, "create_template": {"from": "nobody", "name": "t"}, "create_build": {"recipe": 'name = "t"\nfrom = "nobody"\n'}, "create_webhook": {"url": "https://example.com/", "types": "policy"},
     "create_volume": {"name": "v"}, "create_snapshot": {}, "update_snapshot": {}, "fork_sandbox": {"memory": False}, "roll_back_sandbox": {"snapshot": "nobody"}, "apply_changes": {"from": "nobody"},
 }
@@ -40,7 +40,7 @@ def error(answer):
     return status, body["error"]["code"], body["error"].get("field")
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", [n for n in ALL if n != "finish_provider_login"])  # providers add what they like
 def test_an_unknown_query_parameter_is_named(api, box, name):
     query = OPERATIONS[name].target().partition("?")[2]
     query = f"{query}&no_such=1" if query else "no_such=1"

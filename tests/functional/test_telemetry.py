@@ -131,6 +131,7 @@ CASES = {
     "ClochePoolFailing": problem("pool_failing", "zygotes_dying"),
     "ClocheKeyLost": problem("key_lost"),
     "ClocheCollectorFailing": problem("collector_failing"),
+    "ClocheLoginFailing": problem("login_failing"),
     "ClocheNoCapacity": {"fires": {"cloche_sandboxes_alive": "10x90", "cloche_sandboxes_max": "10x90"},
                          "quiet": {"cloche_sandboxes_alive": "9x90", "cloche_sandboxes_max": "10x90"}},
     "ClocheCapacityLow": {"fires": {"cloche_sandboxes_alive": "9x90", "cloche_sandboxes_max": "10x90"},

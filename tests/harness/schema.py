@@ -11,6 +11,7 @@ WAYS_BACK = {
         "ALTER TABLE events RENAME COLUMN place TO seq; DROP TABLE event_chains",
     18: "DROP TABLE history_pieces; DROP TABLE history_runs; DROP TABLE history_room",
     19: "DROP TABLE identity_keys",
+    20: "DROP TABLE person_sessions; ALTER TABLE keys DROP COLUMN person; ALTER TABLE events DROP COLUMN person",
 }
 
 

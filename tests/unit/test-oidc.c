@@ -3,6 +3,7 @@
  * Tokens that others have signed, and what liars make of them. RS256 and ES256 are the examples of
  * RFC 7515 (A.2, A.3); the others were signed by the npm package jose.
  */
+#include "base/parse.h"
 #include "oidc/base64url.h"
 #include "oidc/id_token.h"
 #include "oidc/jws.h"
@@ -311,12 +312,12 @@ TEST(metadata_must_be_the_issuers_own_and_as_secure_as_the_issuer)
 {
 	static const char fine[] =
 		"{\"issuer\":\"https://id.example\",\"authorization_endpoint\":\"https://"
-	        "id.example/a\","
+		"id.example/a\","
 		"\"token_endpoint\":\"https://id.example/t\",\"jwks_uri\":\"https://id.example/"
-	        "k\"}";
+		"k\"}";
 	static const char plain[] =
 		"{\"issuer\":\"https://id.example\",\"authorization_endpoint\":\"https://"
-	        "id.example/a\","
+		"id.example/a\","
 		"\"token_endpoint\":\"http://id.example/t\",\"jwks_uri\":\"https://id.example/k\"}";
 
 	CHECK_INT(read_metadata("https://id.example", fine), 0);

@@ -25,6 +25,7 @@
 #include "http/cookie.h"
 #include "http/parse.h"
 #include "tenant/login.h"
+#include "tenant/person_key.h"
 
 #include <inttypes.h>
 #include <openssl/crypto.h>
@@ -36,23 +37,27 @@
 #define COOKIE        "cloche_login"
 #define COOKIE_SECURE "__Host-cloche_login"
 
-static const char *cookie_name(const struct http_req *req)
+const char *login_cookie_name(const struct http_req *req)
 {
 	return http_is_tls(req) ? COOKIE_SECURE : COOKIE;
 }
 
-/* The value of the only cookie of this name: 1; 0: there is none, or more than one. */
-static int find_cookie(const struct http_req *req, char token[LOGIN_TOKEN_SIZE])
+int login_cookie_find(const struct http_req *req, const char *name, char *ret, size_t size)
 {
 	const char *rest = http_header(req, "Cookie");
 	struct cookie cookie, other;
 
-	if (!cookie_next(&rest, cookie_name(req), &cookie) ||
-	    cookie_next(&rest, cookie_name(req), &other) || cookie.len != LOGIN_TOKEN_SIZE - 1)
+	if (!cookie_next(&rest, name, &cookie) || cookie_next(&rest, name, &other) ||
+	    cookie.len == 0 || cookie.len >= size)
 		return 0;
-	memcpy(token, cookie.value, cookie.len);
-	token[cookie.len] = '\0';
+	memcpy(ret, cookie.value, cookie.len);
+	ret[cookie.len] = '\0';
 	return 1;
+}
+
+static int find_cookie(const struct http_req *req, char token[LOGIN_TOKEN_SIZE])
+{
+	return login_cookie_find(req, login_cookie_name(req), token, LOGIN_TOKEN_SIZE);
 }
 
 /* Whether this was sent by a page of ours. */
@@ -70,50 +75,156 @@ static bool is_ours(const struct http_req *req)
 	return http_header(req, HEADER);
 }
 
-const struct key *login_of(const struct http_req *req)
+static const char *sent_key(const struct http_req *req)
+{
+	const char *bearer = http_header(req, "Authorization");
+
+	if (bearer)
+		return strncasecmp(bearer, "Bearer ", 7) == 0 ? bearer + 7 : "";
+	return http_header(req, "X-API-Key");
+}
+
+static struct person_session *find_session(const struct http_req *req, const char *secret)
 {
 	const struct api *api = http_app_arg(req);
+	struct person_sessions *ss = api->people ? login_flow_sessions(api->people) : NULL;
+	char token[LOGIN_TOKEN_SIZE];
+
+	if (!ss)
+		return NULL;
+	if (secret)
+		return person_session_find(ss, SESSION_CLIENT, secret);
+	if (!is_ours(req) || find_cookie(req, token) != 1)
+		return NULL;
+	return person_session_find(ss, SESSION_BROWSER, token);
+}
+
+struct person_session *person_session_of(const struct http_req *req)
+{
+	return find_session(req, sent_key(req));
+}
+
+const struct key *login_of(const struct http_req *req, const char *secret)
+{
+	const struct api *api = http_app_arg(req);
+	const struct person_session *session = find_session(req, secret);
 	char token[LOGIN_TOKEN_SIZE];
 	uint64_t expires_us;
 
-	if (!is_ours(req) || find_cookie(req, token) != 1)
+	if (session)
+		return person_session_key(login_flow_sessions(api->people), session,
+		                          http_header(req, PROJECT_HEADER));
+	if (secret || !is_ours(req) || find_cookie(req, token) != 1)
 		return NULL;
 	return login_check(api->logins, token, clock_wall_us(), &expires_us);
 }
 
-static void set_cookie(struct http_req *req, const char *token, uint64_t seconds)
+void login_cookie_set(struct http_req *req, const char *name, const char *value, uint64_t seconds,
+                      const char *same_site)
 {
-	char text[256];
+	auto_free char *text =
+		xasprintf("%s=%s; Path=/; Max-Age=%" PRIu64 "; HttpOnly; SameSite=%s%s", name,
+	                  value, seconds, same_site, http_is_tls(req) ? "; Secure" : "");
 
-	(void)snprintf(text, sizeof(text),
-	               "%s=%s; Path=/; Max-Age=%" PRIu64 "; HttpOnly; SameSite=Strict%s",
-	               cookie_name(req), token, seconds, http_is_tls(req) ? "; Secure" : "");
 	http_reply_header(req, "Set-Cookie", text);
-	OPENSSL_cleanse(text, sizeof(text));
+	OPENSSL_cleanse(text, strlen(text));
 }
 
-static int reply_who(struct http_req *req, const struct key *key, uint64_t expires_us,
-                     struct err *err)
+static void set_cookie(struct http_req *req, const char *token, uint64_t seconds)
+{
+	login_cookie_set(req, login_cookie_name(req), token, seconds, "Strict");
+}
+
+static void put_role(const struct key *key, void *arg)
+{
+	struct {
+		struct json_writer *w;
+		const struct api *api;
+	} *to = arg;
+
+	json_open_object(to->w, NULL);
+	json_put_str(to->w, "id", key_project_id(key));
+	json_put_str(to->w, "name", keyring_project_name(to->api->keyring, key_project_id(key)));
+	json_put_str(to->w, "scope", key_scope_name(key_scope(key)));
+	json_close_object(to->w);
+}
+
+/* The person, and all projects that the person may choose from. */
+static void put_person(struct json_writer *w, const struct api *api, const struct key *key,
+                       const struct person_session *session)
+{
+	struct {
+		struct json_writer *w;
+		const struct api *api;
+	} to = {w, api};
+
+	if (!session || !key_person(key)) {
+		json_put_null(w, "person");
+		return;
+	}
+	json_put_raw(w, "person", key_person(key), strlen(key_person(key)));
+	json_open_array(w, "projects");
+	person_keys_each(api->keyring, person_session_person_id(session), put_role, &to);
+	json_close_array(w);
+}
+
+void login_put_who(struct json_writer *w, const struct http_req *req, const struct key *key,
+                   const struct person_session *session, uint64_t expires_us)
 {
 	struct api *api = http_app_arg(req);
-	struct reply reply;
-	struct json_writer *w = reply_begin(&reply);
-	const char *project_id = key ? key_project_id(key) : NULL;
+	const char *project_id = key_project_id(key);
 
-	if (!key) {
-		json_put_null(w, "key");
-		return reply_send(&reply, req, 200, err);
-	}
 	key_to_json(key, w, "key");
 	json_open_object(w, "project");
 	json_put_str(w, "id", project_id);
 	json_put_str(w, "name", keyring_project_name(api->keyring, project_id));
 	json_close_object(w);
 	json_put_bool(w, "is_host_admin", is_host_admin(api, key));
+	put_person(w, api, key, session);
 	if (expires_us > 0)
 		json_put_u64(w, "expires_us", expires_us);
 	else
 		json_put_null(w, "expires_us");
+}
+
+/* How people log in here, and what was wrong the last time. */
+static void put_provider(struct json_writer *w, const struct http_req *req)
+{
+	const struct api *api = http_app_arg(req);
+	const char *word = http_query(req, "problem");
+	enum login_problem problem = word ? login_problem_parse(word) : LOGIN_FINE;
+
+	if (api->people) {
+		json_open_object(w, "provider");
+		json_put_str(w, "name", login_flow_name(api->people));
+		json_put_str(w, "path", "/v1/login/oidc/start");
+		json_close_object(w);
+	} else {
+		json_put_null(w, "provider");
+	}
+	if (problem != LOGIN_FINE) {
+		struct err err = {0};
+
+		(void)!login_problem_set(problem, &err);
+		json_open_object(w, "problem");
+		json_put_str(w, "code", word);
+		json_put_str(w, "message", err.message);
+		json_put_str(w, "hint", err.hint);
+		json_close_object(w);
+	}
+}
+
+static int reply_who(struct http_req *req, const struct key *key,
+                     const struct person_session *session, uint64_t expires_us, struct err *err)
+{
+	struct reply reply;
+	struct json_writer *w = reply_begin(&reply);
+
+	if (key)
+		login_put_who(w, req, key, session, expires_us);
+	else
+		json_put_null(w, "key");
+	put_provider(w, req);
 	return reply_send(&reply, req, 200, err);
 }
 
@@ -122,10 +233,13 @@ int get_login(struct http_req *req, struct err *err)
 	const struct api *api = http_app_arg(req);
 	char token[LOGIN_TOKEN_SIZE];
 	uint64_t expires_us = 0;
+	const struct person_session *session = person_session_of(req);
 
-	if (is_ours(req) && find_cookie(req, token) == 1)
+	if (session)
+		expires_us = person_session_expires_us(session);
+	else if (is_ours(req) && find_cookie(req, token) == 1)
 		(void)login_check(api->logins, token, clock_wall_us(), &expires_us);
-	return reply_who(req, http_user(req), expires_us, err);
+	return reply_who(req, http_user(req), session, expires_us, err);
 }
 
 static int find_by_body(struct http_req *req, const struct key **ret, struct err *err)
@@ -179,21 +293,46 @@ int create_login(struct http_req *req, struct err *err)
 	tell_login(req, key);
 	set_cookie(req, token, LOGIN_US / 1000000);
 	OPENSSL_cleanse(token, sizeof(token));
-	return reply_who(req, key, now_us + LOGIN_US, err);
+	return reply_who(req, key, NULL, now_us + LOGIN_US, err);
 }
 
 int delete_login(struct http_req *req, struct err *err)
 {
 	struct api *api = http_app_arg(req);
 	char token[LOGIN_TOKEN_SIZE];
+	struct person_session *session = person_session_of(req);
 	int r = 0;
 
-	if (is_ours(req) && find_cookie(req, token) == 1)
+	if (session)
+		login_flow_leave(api->people, session);
+	else if (is_ours(req) && find_cookie(req, token) == 1)
 		r = login_end(api->logins, token, err);
 	if (r < 0)
 		return r;
 	set_cookie(req, "", 0);
-	return reply_who(req, NULL, 0, err);
+	return reply_who(req, NULL, NULL, 0, err);
+}
+
+int update_login(struct http_req *req, struct err *err)
+{
+	struct api *api = http_app_arg(req);
+	struct person_session *session = person_session_of(req);
+	const char *project = NULL;
+	const struct json_field fields[] = {
+		{"project", JSON_FIELD_STRING, &project, /* required= */ true, .min = 1, .max = 64},
+	};
+	int r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
+
+	if (r < 0)
+		return r;
+	if (!session)
+		return err_set(err, ERR_CONFLICT, 0,
+		               "a key belongs to one project: only a person's login can change it");
+	r = person_session_choose(login_flow_sessions(api->people), session, project, err);
+	if (r < 0)
+		return r;
+	return reply_who(req, person_session_key(login_flow_sessions(api->people), session, NULL),
+	                 session, person_session_expires_us(session), err);
 }
 
 int create_login_link(struct http_req *req, struct err *err)

@@ -21,6 +21,7 @@ static void set_origin(const struct http_req *req)
 	event_log_set_origin(api->events,
 	                     &(struct event_origin){.key_id = key ? key_id(key) : NULL,
 	                                            .request_id = http_request_id(req),
+	                                            .person = key ? key_person(key) : NULL,
 	                                            .client = http_peer(req),
 	                                            .agent = http_header(req, "User-Agent")});
 }

@@ -154,6 +154,15 @@ static bool is_collector_failing(struct problems *p, char *message)
 	return us >= COLLECTOR_US;
 }
 
+static bool is_login_failing(struct problems *p, char *message)
+{
+	const char *why = "";
+	uint64_t since_us = p->config.provider ? provider_silent_us(p->config.provider, &why) : 0;
+
+	(void)snprintf(message, MESSAGE_SIZE, "the login provider cannot be used: %.150s", why);
+	return since_us != 0;
+}
+
 /* clang-format off */
 static const struct {
 	const char *code;
@@ -172,6 +181,7 @@ static const struct {
 	{"zygotes_dying",    are_zygotes_dying,   false, "see `zygote.ended` and `zygote.failed` in the daemon's log; a module of `warm_modules` may crash at its import"},
 	{"key_lost",         is_key_lost,         false, "put the file of the setting `secrets.key_file` back and restart the daemon; or set the secrets, webhooks' secrets and policies again: `cloche secret ls`, `cloche webhook ls` and `network.locked` in the daemon's log name them"},
 	{"collector_failing", is_collector_failing, false, "see that a collector takes OTLP over HTTP at the setting `telemetry.otlp_url`, and what it wants in `telemetry.headers_file`; what waits too long is dropped (cloche_otlp_dropped_total)"},
+	{"login_failing",    is_login_failing,    false, "look at the provider, and at `login.provider_silent` in the daemon's log; whoever is logged in stays so for an hour, and keys and `cloche dashboard` open as before"},
 };
 /* clang-format on */
 

@@ -11,6 +11,7 @@
 #include "event/event.h"
 #include "event/metrics.h"
 #include "hook/hook.h"
+#include "oidc/provider.h"
 #include "sandbox/fleet/fleet.h"
 #include "telemetry/telemetry.h"
 
@@ -25,6 +26,7 @@ struct problems_config {
 	struct secrets *secrets;
 	struct hooks *hooks;
 	struct telemetry *telemetry;
+	struct provider *provider; /* of logins; NULL: there is none */
 };
 
 struct problems *problems_new(const struct problems_config *config);

@@ -81,6 +81,10 @@ void config_init(struct config *c)
 		.vm_boot_ms = 110 * 1000, /* emulated on a busy host */
 		.default_timeout_ms = DAY_MS / 24,
 		.max_timeout_ms = 30 * DAY_MS,
+		.login_name = xstrdup("single sign-on"),
+		.login_roles_claim = xstrdup("groups"),
+		.login_session_ms = DAY_MS / 2,
+		.login_check_ms = 300 * 1000,
 		.spool_bytes = 16 * MIB,
 		.output_sandbox = 256 * MIB,
 		.output_project = 2 * GIB,

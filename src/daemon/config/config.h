@@ -81,6 +81,13 @@ struct config {
 	char **telemetry_signals;     /* of telemetry.h's names; NULL: all */
 	uint64_t telemetry_interval_ms;
 	uint32_t telemetry_percent, telemetry_rate; /* of traces */
+	char *login_issuer, *login_client_id;       /* of the login provider; NULL: there is none */
+	char *login_secret_file;                    /* NULL: a public client */
+	char *login_name;                           /* of the provider, for people */
+	char **login_scopes;
+	char *login_roles_claim;
+	char **login_roles; /* person/role_map.h */
+	uint64_t login_session_ms, login_check_ms;
 	char **webhooks_allow; /* ranges that are not public, and may be sent to; or NULL */
 	/* The quota of each project; UINT64_MAX (CPUs: 0) = unlimited. */
 	uint64_t quota_sandboxes, quota_memory_bytes, quota_disk_bytes, quota_creates, quota_budget;

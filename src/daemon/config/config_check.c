@@ -3,11 +3,13 @@
 #include "build/recipe/recipe.h"
 #include "daemon/config/config.h"
 #include "identity/identity.h"
+#include "net/match/url.h"
 #include "net/policy/identity_reference.h"
 
 #include <string.h>
 #include <unistd.h>
 
+#define ISSUER_MAX       255
 #define WARM_MODULES_MAX 1000 /* less than ZYGOTE_WARM_MAX */
 
 static int check_ceiling(const char *name, uint64_t value, uint64_t max, struct err *err)
@@ -103,6 +105,66 @@ static int check_signals(char *const *names, struct err *err)
 	return 0;
 }
 
+static bool is_loopback(const struct host *host)
+{
+	static const uint8_t v6[16] = {[15] = 1};
+
+	if (host->is_name)
+		return strcmp(host->name.text, "localhost") == 0;
+	return host->address.bits == 32 ? host->address.bytes[0] == 127
+	                                : memcmp(host->address.bytes, v6, sizeof(v6)) == 0;
+}
+
+/* A token or a secret that goes in the clear may be read by anybody between. */
+static int check_issuer(const char *issuer, struct err *err)
+{
+	const char *why = NULL;
+	struct url url;
+
+	if (url_parse(issuer, strlen(issuer), &url, &why) < 0)
+		return err_field(err, "login.issuer", "'%s': %s", issuer, why);
+	if (url.query || strlen(issuer) > ISSUER_MAX)
+		return err_field(err, "login.issuer", "'%.80s' has a query, or is too long",
+		                 issuer);
+	if (url.scheme == URL_HTTPS)
+		return 0;
+	if (url.scheme == URL_HTTP && is_loopback(&url.host))
+		return 0;
+	return err_field(err, "login.issuer", "'%s' must be https (http on this host alone)",
+	                 issuer);
+}
+
+static bool has(char *const *list, const char *word)
+{
+	for (; list && *list; list++)
+		if (!word || strcmp(*list, word) == 0)
+			return true;
+	return false;
+}
+
+static int check_login(const struct config *c, struct err *err)
+{
+	int r = 0;
+
+	if (!c->login_issuer)
+		return c->login_client_id || has(c->login_roles, NULL)
+		               ? err_field(err, "login.issuer",
+		                           "is needed with the others of [login]")
+		               : 0;
+	r = check_issuer(c->login_issuer, err);
+	if (r < 0)
+		return r;
+	if (!c->login_client_id)
+		return err_field(err, "login.client_id", "is needed with login.issuer");
+	if (has(c->login_scopes, NULL) && !has(c->login_scopes, "openid"))
+		return err_field(err, "login.scopes", "openid must be one of them");
+	if (!has(c->login_roles, NULL))
+		return err_field(err, "login.roles",
+		                 "nobody has a role: give one, such as "
+		                 "\"cloche-admins=admin:default\"");
+	return 0;
+}
+
 uint32_t config_engines_forbidden(const struct config *c)
 {
 	uint32_t forbidden = c->engines ? UINT32_MAX : 0;
@@ -123,7 +185,8 @@ int config_check(struct config *c, struct err *err)
 	                        &c->agent,
 	                        &c->network_ca_file,
 	                        &c->secrets_key_file,
-	                        &c->telemetry_headers_file};
+	                        &c->telemetry_headers_file,
+	                        &c->login_secret_file};
 	int r;
 
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
@@ -148,6 +211,8 @@ int config_check(struct config *c, struct err *err)
 		r = check_recipes(c->templates_build, err);
 	if (r == 0)
 		r = check_signals(c->telemetry_signals, err);
+	if (r == 0)
+		r = check_login(c, err);
 	if (r == 0)
 		r = check_warm_modules(c->warm_modules, err);
 	if (r == 0 && c->identity_issuer)

@@ -223,6 +223,8 @@ static int run(struct gateway *g, struct err *err)
 		r = read_seal_key(g, err);
 	if (r == 0)
 		r = senders_prepare(&g->senders, c, err);
+	if (r == 0)
+		r = people_prepare(&g->people, c, err);
 	sources_read(&g->sources, c->templates_sources); /* likewise */
 	registries_read(&g->registries);
 	if (r == 0)

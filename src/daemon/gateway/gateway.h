@@ -8,6 +8,7 @@
 #include "api/operate/host_reading.h"
 #include "base/text/toml.h"
 #include "daemon/child.h"
+#include "daemon/gateway/people.h"
 #include "daemon/probe/registries.h"
 #include "daemon/probe/sources.h"
 #include "daemon/senders.h"
@@ -41,6 +42,7 @@ struct gateway {
 	struct http_server *server;
 	struct tls_context *tls;
 	struct senders senders;
+	struct people people;
 	struct sources sources;
 	struct host_registries registries;
 	struct builds *builds;

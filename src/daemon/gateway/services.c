@@ -128,6 +128,18 @@ static int open_logins(struct gateway *g, struct err *err)
 	return logins_open(g->store, g->keyring, &g->logins, err);
 }
 
+static int open_people(struct gateway *g, struct err *err)
+{
+	const struct people_services services = {.loop = g->loop,
+	                                         .outgoing = &g->senders.outgoing,
+	                                         .store = g->store,
+	                                         .ring = g->keyring,
+	                                         .events = g->events,
+	                                         .keys = &g->master_keys};
+
+	return people_open(&g->people, g->site->config, &services, err);
+}
+
 static int open_meters(struct gateway *g, struct err *err)
 {
 	return meters_open(g->store, g->boot_id, &g->meters, err);
@@ -357,6 +369,7 @@ static int open_problems(struct gateway *g, struct err *err)
 	                                                     .events = g->events,
 	                                                     .dialer = g->senders.outgoing.dialer,
 	                                                     .secrets = g->secrets,
+	                                                     .provider = g->people.provider,
 	                                                     .hooks = g->senders.hooks,
 	                                                     .telemetry = g->telemetry});
 	return 0;
@@ -377,6 +390,7 @@ static int open_api(struct gateway *g, struct err *err)
 	                      .fleet = g->fleet,
 	                      .keyring = g->keyring,
 	                      .logins = g->logins,
+	                      .people = g->people.flow,
 	                      .meters = g->meters,
 	                      .history = g->history,
 	                      .quota = g->quota,
@@ -436,10 +450,10 @@ static int start_history(struct gateway *g, struct err *err)
 }
 
 static int (*const steps[])(struct gateway *g, struct err *err) = {
-	open_loop,      open_store,    open_events,   open_secrets,  open_outgoing,
-	open_telemetry, open_keyring,  open_identity, open_logins,   open_meters,
-	open_history,   open_quota,    open_wall,     open_fleet,    open_builds,
-	open_wall_link, open_problems, open_api,      start_history,
+	open_loop,      open_store,     open_events,   open_secrets, open_outgoing,
+	open_telemetry, open_keyring,   open_identity, open_logins,  open_people,
+	open_meters,    open_history,   open_quota,    open_wall,    open_fleet,
+	open_builds,    open_wall_link, open_problems, open_api,     start_history,
 };
 
 int services_open(struct gateway *g, struct err *err)
@@ -487,6 +501,7 @@ void services_close(struct gateway *g)
 	quota_close(g->quota);
 	shares_free(g->shares);
 	logins_free(g->logins);
+	people_close(&g->people);
 	if (g->keyring)
 		keyring_free(g->keyring);
 	telemetry_free(g->telemetry);

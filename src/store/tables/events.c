@@ -31,7 +31,7 @@ enum statement {
 
 #define COLUMNS                                                                                    \
 	"e.place, e.seq, e.at_us, e.type, e.project_id, e.sandbox_id, e.exec_id, e.key_id, "       \
-	"e.request_id, e.client, e.agent, e.data, e.prev, e.hash"
+	"e.request_id, e.client, e.agent, e.data, e.prev, e.hash, e.person"
 #define CHAIN_COLUMNS "anchor_seq, anchor_hash, head_seq, head_hash, count, bytes"
 #define CHAIN_SEQ     "9223372036854775807" /* of the row about the chain itself */
 #define OF_CHAIN      "event_chains c JOIN events e ON e.place = c.place WHERE c.seq < " CHAIN_SEQ
@@ -41,8 +41,9 @@ static const char *const statements[] = {
 	[COMMIT] = "COMMIT",
 	[ROLLBACK] = "ROLLBACK",
 	[ADD] = "INSERT INTO events (place, seq, at_us, type, project_id, sandbox_id, exec_id, "
-		"key_id, request_id, client, agent, data, prev, hash) VALUES (?1, ?2, ?3, ?4, ?5, "
-		"?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+		"key_id, request_id, client, agent, data, prev, hash, person) VALUES (?1, ?2, ?3, "
+		"?4, ?5, "
+		"?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
 	[ADD_PLACE] = "INSERT OR REPLACE INTO event_chains (project_id, seq, place) VALUES (?1, "
 		      "?2, ?3)",
 	[SET_CHAIN] =
@@ -87,6 +88,7 @@ static const struct column columns[] = {
 	COLUMN(struct event_row, request_id), COLUMN(struct event_row, client),
 	COLUMN(struct event_row, agent),      COLUMN(struct event_row, data),
 	COLUMN(struct event_row, prev),       COLUMN(struct event_row, hash),
+	COLUMN(struct event_row, person),
 };
 
 /* The former chain has the first six. The project and the boot id follow them; they are copied, not

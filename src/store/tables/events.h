@@ -18,9 +18,10 @@ struct event_row {
 	uint64_t place;      /* in the order of all entries */
 	uint64_t seq, at_us; /* seq: its number in its chain */
 	const char *type, *project_id, *sandbox_id, *exec_id, *key_id, *request_id; /* "" = none */
-	const char *client, *agent;                                                 /* "" = none */
-	const char *chain; /* the one that it is added to; not read */
-	const char *data;  /* JSON */
+	const char *person;         /* JSON of who it was; "" = no person is known */
+	const char *client, *agent; /* "" = none */
+	const char *chain;          /* the one that it is added to; not read */
+	const char *data;           /* JSON */
 	unsigned char prev[EVENT_HASH_SIZE], hash[EVENT_HASH_SIZE];
 };
 struct event_chain_row {

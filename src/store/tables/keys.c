@@ -23,6 +23,21 @@ int store_note_key_use(struct store *st, const char *id, uint64_t used_us, struc
 	return statement_run(db, stmt, id, err);
 }
 
+int store_set_person_key(struct store *st, const struct key_row *row, struct err *err)
+{
+	sqlite3 *db = store_db(st);
+	sqlite3_stmt *stmt = statement_new(db, "UPDATE keys SET name = ?2, scope = ?3, "
+	                                       "expires_us = ?4, person = ?5 WHERE id = ?1");
+
+	bind_text(stmt, 1, row->id);
+	bind_text(stmt, 2, row->name);
+	bind_u64(stmt, 3, row->scope);
+	bind_u64(stmt, 4, row->expires_us);
+	bind_text(stmt, 5, row->person);
+	store_count_durable(st);
+	return statement_run(db, stmt, row->id, err);
+}
+
 #define QUOTAS_OF_PROJECT                                                                          \
 	"DELETE FROM quotas WHERE owner_id = ?1 OR owner_id IN "                                   \
 	"(SELECT id FROM keys WHERE project_id = ?1)"
