@@ -69,6 +69,11 @@ chaos:
 	@CLOCHE_CHAOS_KILLS=$(or $(KILLS),1000) CLOCHE_CHAOS_FAULTS=$(or $(FAULTS),all) CLOCHE_CHAOS_SEED=$(or $(SEED),$(shell od -An -N4 -tx4 /dev/urandom | tr -d ' ')) \
 		tools/test --only plain --suite chaos -- -s
 
+# What is sent by OTLP, taken by the real OpenTelemetry collector, which Go builds the first time. OPTIONS go to pytest.
+.PHONY: test-collector
+test-collector:
+	@tools/test-collector $(OPTIONS)
+
 # Upgrades from every release of tests/upgrade/releases, whose programs are built from git's history the first time.
 .PHONY: test-upgrade
 test-upgrade:

@@ -284,3 +284,37 @@ def test_what_waits_is_sent_when_the_daemon_stops():
         daemon.stop()
         daemon.remove()
         assert "sandbox.create" in {s.name for s in collector.spans()} and collector.lines() and collector.metrics()
+
+
+COLLECTOR = os.environ.get("CLOCHE_COLLECTOR")
+CONFIG = """
+receivers: {{otlp: {{protocols: {{http: {{endpoint: "127.0.0.1:{port}"}}}}}}}}
+exporters: {{debug: {{verbosity: detailed}}}}
+service:
+  telemetry: {{metrics: {{level: none}}}}
+  pipelines:
+    metrics: {{receivers: [otlp], exporters: [debug]}}
+    traces: {{receivers: [otlp], exporters: [debug]}}
+    logs: {{receivers: [otlp], exporters: [debug]}}
+"""
+
+
+@pytest.mark.skipif(not COLLECTOR, reason="no OpenTelemetry collector: make test-collector builds one")
+def test_the_real_collector_takes_all_three_signals(tmp_path):
+    port, log = free_port(), tmp_path / "log"
+    (tmp_path / "config.yaml").write_text(CONFIG.format(port=port))
+    with open(log, "w") as out, subprocess.Popen([COLLECTOR, "--config", f"file:{tmp_path}/config.yaml"], stdout=out, stderr=out) as process:
+        try:
+            wait_for(lambda: "Everything is ready" in log.read_text(), what="the collector")
+            with daemon_with(f"http://127.0.0.1:{port}") as daemon:
+                id = call(daemon, "/v1/sandboxes", {}, [("traceparent", PARENT)])["id"]
+                call(daemon, f"/v1/sandboxes/{id}/execs", {"argv": ["true"]}, [("traceparent", PARENT)])
+                call(daemon, f"/v1/sandboxes/{id}/code", {"code": "1"}, [("traceparent", PARENT)])
+                for name in ("POST /v1/sandboxes", "sandbox.create", "exec", "code"):
+                    wait_for(lambda: re.search(rf"Trace ID +: {TRACE}\n(.*\n){{2}} +Name +: {re.escape(name)}\n", log.read_text()), what=f"the span {name}")
+                wait_for(lambda: f"id: Str({id})" in log.read_text() and "Body: Str(sandbox.moved)" in log.read_text(), what="a line of the log")
+                wait_for(lambda: "Name: cloche_create_seconds\n" in log.read_text() and "DataType: Histogram" in log.read_text(), what="metrics")
+                told = figures(daemon)
+                assert all(told[f'cloche_otlp_dropped_total{{signal="{s}"}}'] == 0 < told[f'cloche_otlp_sent_total{{signal="{s}"}}'] for s in ("metrics", "traces", "logs"))
+        finally:
+            process.terminate()
