@@ -188,6 +188,32 @@ renew <- function(seed) {
 	set.seed(if (is.na(number)) 1L else number)
 }
 
+# The variables of the next call, by their names.
+read_env <- function(payload) {
+	lines <- strsplit(rawToChar(payload), "\n", fixed = TRUE)[[1L]]
+	at <- regexpr("=", lines, fixed = TRUE)
+	structure(as.list(substring(lines, at + 1L)), names = substring(lines, 1L, at - 1L))
+}
+
+# Puts back what the code has not set to something else.
+take_back_env <- function(lent, before) {
+	for (name in names(lent)) {
+		if (!identical(Sys.getenv(name), lent[[name]]))
+			next
+		if (is.na(before[[name]]))
+			Sys.unsetenv(name)
+		else
+			do.call(Sys.setenv, before[name])
+	}
+}
+
+run_with_env <- function(message, lent) {
+	before <- as.list(Sys.getenv(names(lent), unset = NA, names = TRUE))
+	do.call(Sys.setenv, lent)
+	run(message)
+	take_back_env(lent, before)
+}
+
 prepare <- function() {
 	if (!isTRUE(l10n_info()$`UTF-8`))
 		Sys.setlocale("LC_CTYPE", "C.UTF-8")
@@ -205,16 +231,25 @@ drop_interrupt <- function() tryCatch(allowInterrupts(Sys.sleep(0)), interrupt =
 main <- function() suspendInterrupts({
 	prepare()
 	version <- paste(R.version$major, R.version$minor, sep = ".")
-	wire_send("ready", "0", sprintf("{\"language\":\"r\",\"version\":%s,\"pid\":%d}", json_text(version), Sys.getpid()))
+	wire_send("ready", "0", sprintf("{\"language\":\"r\",\"version\":%s,\"pid\":%d,\"env\":true}", json_text(version), Sys.getpid()))
+	lent <- list()
 	repeat {
 		drop_interrupt()
 		message <- wire_receive()
 		if (message$verb == "run") {
-			run(message)
+			if (length(lent) > 0L)
+				run_with_env(message, lent)
+			else
+				run(message)
+			lent <- list()
+			next
+		}
+		if (message$verb == "env") {
+			lent <- read_env(message$payload)
 			next
 		}
 		if (message$verb == "renew")
 			renew(message$payload)
-		answer(message$id)
+		answer(message$id, more = ",\"env\":true")
 	}
 })

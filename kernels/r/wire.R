@@ -49,7 +49,7 @@ wire_receive <- function() {
 	if (got$len < 0L || any(got$line == as.raw(0)) && match(as.raw(0), got$line) <= got$len)
 		end_process("no", PEER_IS_BROKEN, FALSE)
 	line <- rawToChar(got$line[seq_len(got$len - 1L)])
-	if (!grepl("^(run|renew|sync) [0-9]{1,18} [0-9]{1,8}$", line, useBytes = TRUE))
+	if (!grepl("^(run|env|renew|sync) [0-9]{1,18} [0-9]{1,8}$", line, useBytes = TRUE))
 		end_process("no", PEER_IS_BROKEN, FALSE)
 	words <- strsplit(line, " ", fixed = TRUE)[[1L]]
 	length <- as.integer(words[3L])

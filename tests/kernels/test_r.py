@@ -221,3 +221,16 @@ def test_code_that_kills_the_process_is_told_by_its_end(own):
     with pytest.raises(KernelDied):
         own.finish()
     assert own.wait() == -9
+
+
+def test_variables_of_a_call_are_there_for_that_call_alone(kernel):
+    show, mine = "cat(Sys.getenv('TRACEPARENT', 'none'), Sys.getenv('TRACESTATE', 'none'), fill = TRUE)", "Sys.setenv(TRACEPARENT = 'mine')"
+    assert kernel.ready["env"] is True and kernel.sync_idle().takes_env is True
+    kernel.env(TRACEPARENT="00-1", TRACESTATE="a=1,b=2")
+    assert kernel.run(show).stdout == b"00-1 a=1,b=2\n"
+    assert kernel.run(show).stdout == b"none none\n"
+    kernel.run(mine)
+    kernel.env(TRACEPARENT="00-2")
+    assert kernel.run(show + "; stop('x')").stdout == b"00-2 none\n"
+    assert kernel.run(show).stdout == b"mine none\n"
+    kernel.run("Sys.unsetenv('TRACEPARENT')")

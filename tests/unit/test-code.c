@@ -2,6 +2,8 @@
 /* Contexts and calls over the link: the test plays the interpreter. */
 #include "sandbox-rig.h"
 #include "sandbox/code/code_call.h"
+#include "sandbox/model/fleet_state.h"
+#include "telemetry/telemetry.h"
 
 #include <signal.h>
 #include <string.h>
@@ -112,6 +114,52 @@ static void begin(struct told *t, const char *code, uint64_t timeout_ms)
 	fake_started(agent, last());
 	say("ready", 0, "{}");
 	UNTIL(&rig.broker, t->has_started && has_input(code));
+}
+
+/* What the driver is sent for a call of a traced request, if that was its first word. */
+static char *sent_after(const char *ready)
+{
+	const struct trace_wish wish = {
+		.traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00",
+		.tracestate = "a=1",
+		.project_id = "prj_test"};
+	const struct code_spec spec = {.code = "6*7"};
+	struct trace *trace;
+	char *input;
+	struct told t;
+
+	start();
+	rig.fleet->config.telemetry =
+		telemetry_new(&(struct telemetry_config){.outgoing = {.loop = rig.loop}});
+	trace = trace_begin(rig.fleet->config.telemetry, &wish);
+	trace_enter(rig.fleet->config.telemetry, trace);
+	run(&t, &spec);
+	trace_enter(rig.fleet->config.telemetry, NULL);
+	trace_end(trace, 0, NULL);
+	UNTIL(&rig.broker, last() != NULL);
+	fake_started(agent, last());
+	say("ready", 0, ready);
+	UNTIL(&rig.broker, t.has_started && has_input("6*7"));
+	input = xstrdup(buf_str(&last()->input));
+	say("done", 1, "{\"status\":\"ok\",\"count\":1}");
+	UNTIL(&rig.broker, t.has_end);
+	telemetry_free(take_ptr(rig.fleet->config.telemetry));
+	return input;
+}
+
+TEST(a_trace_is_told_to_a_driver_that_knows_env)
+{
+	auto_free char *sent = sent_after("{\"env\":true}");
+
+	CHECK_STR(sent, "env 1 83\nTRACEPARENT=00-0af7651916cd43dd8448eb211c80319c-"
+	                "b7ad6b7169203331-00\nTRACESTATE=a=1\nrun 1 3\n6*7");
+}
+
+TEST(a_trace_is_not_told_to_a_driver_of_before)
+{
+	auto_free char *sent = sent_after("{}");
+
+	CHECK_STR(sent, "run 1 3\n6*7");
 }
 
 TEST(a_call_runs_in_an_interpreter_and_gives_its_value)
