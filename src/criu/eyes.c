@@ -31,6 +31,10 @@
  *			killed, so they die with it.
  *	setsockopt()	SO_MARK 0 and the like need CAP_NET_ADMIN over the net namespace, which
  *			nobody inside has. A new socket has these values anyway.
+ *	fchownat(), fstatat()
+ *			The agent's program has an owner that the sandbox does not know, which CRIU
+ *			saves as -1. CRIU 4 sets that, which changes nothing, and then expects to
+ *			read it. (CRIU 3 does not look.)
  *	clone3()	A user namespace is made with the owner that CLOCHE_OWNER names.
  *
  * CLOCHE_ROOT is the pid of the first process of the sandbox that is saved; without it, none is.
@@ -420,6 +424,27 @@ ssize_t readlink(const char *path, char *buf, size_t size)
 	if (is_dump && n > 0 && (size_t)n + 1 < size)
 		buf[n] = buf[n + 1] = '\0';
 	return n;
+}
+
+#define NO_ID ((uid_t)-1)
+
+static int unowned_fd = -1; /* the last one that was to have no owner */
+
+int fchownat(int dir_fd, const char *path, uid_t uid, gid_t gid, int flags)
+{
+	unowned_fd = uid == NO_ID && gid == NO_ID && (flags & AT_EMPTY_PATH) ? dir_fd : -1;
+	return (int)next_syscall(SYS_fchownat, dir_fd, path, uid, gid, flags);
+}
+
+int fstatat(int dir_fd, const char *path, struct stat *st, int flags)
+{
+	int r = (int)next_syscall(SYS_newfstatat, dir_fd, path, st, flags);
+
+	if (r == 0 && !is_dump && dir_fd == unowned_fd && (flags & AT_EMPTY_PATH) && !*path) {
+		st->st_uid = st->st_gid = NO_ID;
+		unowned_fd = -1;
+	}
+	return r;
 }
 
 int getsockopt(int fd, int level, int name, void *value, socklen_t *len)

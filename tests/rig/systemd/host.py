@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of both boots ask of a host whose init is systemd."""
 
+import contextlib
 import json
 import re
 import shlex
@@ -68,6 +69,19 @@ def wait_for(found, seconds=300, what="it"):
         assert time.monotonic() < deadline, f"{what} is not there after {seconds} s"
         time.sleep(0.5)
     return answer
+
+
+def await_daemon():
+    """A start has two minutes, which an emulated host beside other work may not be able to keep: then systemd starts it again."""
+    wait_for(lambda: show("cloche.service", "ActiveState", "SubState") == ["active", "running"], 900, "the daemon")
+
+
+def patiently(*words):
+    """A call that loads or saves memory has half a minute; likewise."""
+    for _ in range(5):
+        with contextlib.suppress(AssertionError):
+            return cloche(*words)
+    return cloche(*words)
 
 
 def files():
