@@ -6,6 +6,10 @@
  *
  *	maps, smaps	Linux 6.13 has split [vvar] in two on x86_64. They are shown as one, so CRIU
  *			moves both together, which 6.17 allows. (CRIU 4.1 knows the second.)
+ *	smaps		Since Linux 6.11 libc may keep the state of getrandom() in memory that the
+ *			kernel may empty at any time (MAP_DROPPABLE). It is emptied before it is
+ *			saved, else two copies would get the same random bytes. CRIU restores it
+ *			as ordinary memory, so this does not help a copy of a copy.
  *	map_files, exe	An interpreter that was forked from a zygote maps files through the zygote's
  *			mounts, which the sandbox does not have. CRIU is given the sandbox's own
  *			file of that name, if it is the same inode.
@@ -300,10 +304,47 @@ static int show_joined(int fd)
 	return fd;
 }
 
+/* Writes zeros over a range of a process's memory. */
+static void clear_range(int mem_fd, unsigned long from, unsigned long to)
+{
+	static const char zeros[4096];
+
+	for (; from < to; from += sizeof(zeros))
+		(void)!next_syscall(SYS_pwrite64, mem_fd, zeros, sizeof(zeros), from);
+}
+
+/* dir_fd, path: smaps of a process that is saved, and stands still. */
+static void clear_droppable(int fd, int dir_fd, const char *path)
+{
+	unsigned long from = 0, to = 0, start, end;
+	char name[64], line[LINE_SIZE];
+	FILE *f = fdopen(dup(fd), "r");
+	int mem_fd;
+
+	(void)snprintf(name, sizeof(name), "%.*smem", (int)(strlen(path) - strlen("smaps")), path);
+	mem_fd = plain_open(dir_fd, name, O_RDWR | O_CLOEXEC, 0);
+	while (f && mem_fd >= 0 && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%lx-%lx ", &start, &end) == 2) {
+			from = start;
+			to = end;
+		} else if (strncmp(line, "VmFlags:", strlen("VmFlags:")) == 0 &&
+		           strstr(line, " dp")) {
+			clear_range(mem_fd, from, to);
+		}
+	}
+	if (mem_fd >= 0)
+		(void)close(mem_fd);
+	if (f)
+		(void)fclose(f);
+	(void)lseek(fd, 0, SEEK_SET);
+}
+
 static int show(int fd, int dir_fd, const char *path)
 {
 	if (fd < 0)
 		return fd;
+	if (is_dump && ends_with(path, "smaps"))
+		clear_droppable(fd, dir_fd, path);
 	if (ends_with(path, "maps") || ends_with(path, "smaps"))
 		return show_joined(fd);
 	if (strcmp(path, "exe") == 0)
