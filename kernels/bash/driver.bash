@@ -150,6 +150,7 @@ __cloche_take_env() {
 		[[ $__cloche_line =~ ^([A-Z_]+)=(.*)$ ]] || continue
 		__cloche_lent+=("${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}")
 		if [[ -v ${BASH_REMATCH[1]} ]]; then __cloche_lent+=("=${!BASH_REMATCH[1]}"); else __cloche_lent+=(''); fi
+		# shellcheck disable=SC2163 # the line is NAME=VALUE
 		builtin export "$__cloche_line" 2>/dev/null
 	done <<<"$__cloche_code"
 }
