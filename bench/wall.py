@@ -29,7 +29,7 @@ DOWNLOAD_MIB = 32
 BLOCK = 10
 # Which of the server's ports, and the name that is said to TLS.
 KINDS = {"plain HTTP": (PLAIN, "-"), "TLS passed on": (TLS, NAME), "TLS looked into": (TLS, NAME)}
-SEEN = {"match": {"domains": [NAME], "methods": ["GET"]}, "action": "allow"}
+SEEN = {"match": {"domains": [NAME], "methods": ["GET", "POST"]}, "action": "allow"}
 POLICIES: Dict[str, Any] = {"plain HTTP": {"allow": [NAME]}, "TLS passed on": {"allow": [NAME]}, "TLS looked into": {"rules": [SEEN]}}
 
 
@@ -134,6 +134,15 @@ def added(what: str, took: Dict[str, List[float]], unit_of: str) -> Row:
     return row(SECTION, f"added to {unit_of}, {what}", ours, peer=peer, peer_took=theirs, times=None if peer is None else 3)
 
 
+def added_to_calls(setup: Setup, rounds: int) -> Row:
+    took: Dict[str, List[float]] = {"wall": [], "direct": []}
+    for _ in range(rounds):
+        for name, way in (("wall", setup.inside), ("direct", setup.direct)):
+            took[name] += way("TLS looked into", "calls", BLOCK)
+    base = statistics.median(took["direct"])
+    return row(SECTION, "added to a unary gRPC call, TLS looked into", [max(one - base, 0.001) for one in took["wall"]], limit=0.5)
+
+
 def throughput(setup: Setup, what: str, rounds: int) -> Row:
     took = samples(setup, what, "download", rounds, DOWNLOAD_MIB << 20)
     rate = {name: [DOWNLOAD_MIB / (ms / 1000) for ms in all_ms] for name, all_ms in took.items()}
@@ -177,6 +186,7 @@ def run(build: str, count: int) -> List[Row]:
             rows.append(added(what, samples(setup, what, "connections", rounds, BLOCK), "a connection"))
         for what in KINDS:
             rows.append(added(what, samples(setup, what, "requests", rounds, BLOCK), "a kept-alive request"))
+        rows.append(added_to_calls(setup, rounds))
         for what in KINDS:
             rows.append(throughput(setup, what, max(rounds // 3, 1)))
         for what in KINDS:

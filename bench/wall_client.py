@@ -4,6 +4,7 @@ Prints milliseconds as a JSON list.
 
     connections   N connections with a request each
     requests      N requests on one connection
+    calls         N unary calls of gRPC on one connection of HTTP/2
     download      one of N bytes
     hold          N connections with a request each; prints [] and keeps them until its stdin ends
 """
@@ -11,6 +12,7 @@ Prints milliseconds as a JSON list.
 import json
 import socket
 import ssl
+import struct
 import sys
 import time
 
@@ -34,6 +36,37 @@ def get(s, size):
         left -= len(s.recv(1 << 18))
 
 
+class Calls:
+    """The frames of gRPC, with no library between them and the wall."""
+
+    DATA, HEADERS, SETTINGS, PING, WINDOW_UPDATE = 0, 1, 4, 6, 8
+    END_STREAM, END_HEADERS, ACK = 1, 4, 1
+
+    def __init__(self):
+        CONTEXT.set_alpn_protocols(["h2"])
+        self.s, self.stream = dial(), -1
+        self.source = self.s.makefile("rb")
+        said = [(":method", "POST"), (":scheme", "https"), (":authority", f"{NAME}:{PORT}"), (":path", "/bench.Bench/Call"), ("te", "trailers"), ("content-type", "application/grpc")]
+        self.head = b"".join(b"\0" + bytes([len(n)]) + n.encode() + bytes([len(v)]) + v.encode() for n, v in said)
+        self.s.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + self.frame(self.SETTINGS, 0, 0) + self.frame(self.WINDOW_UPDATE, 0, 0, struct.pack(">L", 1 << 30)))
+
+    @staticmethod
+    def frame(kind, flags, stream, data=b""):
+        return struct.pack(">HBBBL", len(data) >> 8, len(data) & 255, kind, flags, stream) + data
+
+    def call(self):
+        self.stream += 2
+        message = self.frame(self.DATA, self.END_STREAM, self.stream, b"\0\0\0\0\x64" + b"x" * 100)
+        self.s.sendall(self.frame(self.HEADERS, self.END_HEADERS, self.stream, self.head) + message)
+        while True:
+            high, low, kind, flags, stream = struct.unpack(">HBBBL", self.source.read(9))
+            data = self.source.read(high << 8 | low)
+            if kind in (self.SETTINGS, self.PING) and not flags & self.ACK:
+                self.s.sendall(self.frame(kind, self.ACK, 0, data if kind == self.PING else b""))
+            if stream == self.stream and kind in (self.DATA, self.HEADERS) and flags & self.END_STREAM:
+                return
+
+
 def timed(action):
     start = time.perf_counter()
     action()
@@ -52,6 +85,10 @@ elif KIND == "requests":
     with dial() as kept:
         get(kept, 100)
         print(json.dumps([timed(lambda: get(kept, 100)) for _ in range(int(N))]))
+elif KIND == "calls":
+    calls = Calls()
+    calls.call()
+    print(json.dumps([timed(calls.call) for _ in range(int(N))]))
 elif KIND == "download":
     with dial() as kept:
         get(kept, 100)
