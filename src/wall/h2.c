@@ -16,7 +16,7 @@
  *	  +---------<------------+----------+
  *
  * What a slow reader has not taken stays within the windows: a window is opened again only as bytes
- * leave, and a session is fed only while its own replies have room.
+ * leave, and a session is fed only while few of its own frames wait.
  *
  * Nothing here is called by a session that could delete that session: up is closed by calls of the
  * guest's session and by h2_step(), the guest's by h2_free().
@@ -25,8 +25,9 @@
 
 #include <string.h>
 
-#define FRAME_ROOM                                                                                 \
-	((size_t)20 * 1024) /* the most that a session gives at once is 16 KiB and a head */
+/* The most that a session gives at once is 16 KiB and a head. */
+#define FRAME_ROOM ((size_t)20 * 1024)
+#define QUEUE_MAX  (4 * H2_STREAMS_MAX) /* frames: some for each stream */
 
 struct h2 *h2_new(struct proxy *p)
 {
@@ -102,6 +103,18 @@ static bool meet(struct h2 *h)
 	return true;
 }
 
+/* The one that the connection was being made for has gone; another that waits begins anew. */
+static void reach_anew(struct h2 *h)
+{
+	h2_up_close(h);
+	list_for_each (&h->streams, struct h2_stream, s, link) {
+		if (s->place == H2_WAITING) {
+			h2_judge(s);
+			return;
+		}
+	}
+}
+
 void h2_on_stream_gone(struct h2_stream *s)
 {
 	struct h2 *h = s->h;
@@ -115,24 +128,19 @@ void h2_on_stream_gone(struct h2_stream *s)
 	h2_stream_drop_to_guest(s);
 	h2_stream_leave_up(s, NGHTTP2_CANCEL);
 	h2_stream_free(s);
-	if (!was_reaching)
-		return;
-	h2_up_close(h); /* it was for this one; another that waits begins anew */
-	list_for_each (&h->streams, struct h2_stream, other, link) {
-		if (other->place == H2_WAITING) {
-			h2_judge(other);
-			break;
-		}
-	}
+	if (was_reaching)
+		reach_anew(h);
 }
 
-/* Gives the session what has come. */
+/* Gives the session what has come, unless its own frames pile up. That the other end does not read
+ * is no reason to leave it unread: it may be waiting for just that. */
 static bool feed(nghttp2_session *session, struct end *e, bool *ret_is_broken)
 {
 	ssize_t n;
 
 	*ret_is_broken = false;
-	if (!session || e->in.len == 0 || buf_room(&e->out) < FRAME_ROOM)
+	if (!session || e->in.len == 0 ||
+	    nghttp2_session_get_outbound_queue_size(session) > QUEUE_MAX)
 		return false;
 	n = nghttp2_session_mem_recv(session, (const uint8_t *)e->in.data, e->in.len);
 	if (n < 0) {
@@ -211,8 +219,12 @@ bool h2_step(struct h2 *h)
 	return has_moved;
 }
 
+/* A reply that has begun may be one that watches for something: it has the time of a WebSocket. */
 uint64_t h2_patience_us(const struct h2 *h)
 {
+	list_for_each (&h->streams, struct h2_stream, s, link)
+		if (s->place == H2_SENT && s->has_reply)
+			return TUNNEL_US;
 	return list_empty(&h->streams) ? READING_US : EXCHANGE_US;
 }
 
@@ -247,6 +259,8 @@ bool h2_is_still_allowed(struct h2 *h)
 	}
 	if (!has_up)
 		h2_up_close(h); /* its host may be denied now; the next request asks */
+	else if (h->reaching && h->reaching->place != H2_WAITING)
+		reach_anew(h);
 	proxy_wake(h->p);
 	return true;
 }
