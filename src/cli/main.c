@@ -43,6 +43,9 @@ static const struct {
 	{"tree",    cmd_tree,       "draw which sandbox comes from which"},
 	{"network", cmd_network,    "show, change, explain and suggest what a sandbox may reach"},
 	{"dashboard", cmd_dashboard, "open the dashboard in a browser"},
+	{"login",   cmd_login,      "log in at the daemon's provider, as a person"},
+	{"logout",  cmd_logout,     "end that login"},
+	{"whoami",  cmd_whoami,     "say who you are to the daemon, and in which project"},
 	{"top",     cmd_top,        "show what running sandboxes use, live"},
 	{"history", cmd_history,    "show what was used in the last hour, day, week or month"},
 	{"usage",   cmd_usage,      "say what was used, and what it cost"},
@@ -70,7 +73,7 @@ static const struct {
 } synonyms[] = {
 	{"attach", "shell"},   {"build", "template build"}, {"delete", "rm"},
 	{"image", "template"}, {"images", "template ls"},   {"kill", "rm"},
-	{"list", "ps"},        {"login", "dashboard"},      {"ls", "ps"},
+	{"list", "ps"},        {"ls", "ps"},                
 	{"new", "create"},     {"port", "url"},             {"remove", "rm"},
 	{"sandboxes", "ps"},   {"ssh", "shell"},            {"start", "resume"},
 	{"stats", "top"},      {"terminal", "shell"},       {"test", "eval"},
@@ -121,6 +124,7 @@ static int print_help(FILE *out, int status)
 		"  CLOCHE_URL      the daemon: http://HOST:PORT, https://HOST, unix:/PATH\n"
 		"                  (default /run/cloche/cloche.sock, then 127.0.0.1:7070)\n"
 		"  CLOCHE_API_KEY  the key to open it with\n"
+		"  CLOCHE_PROJECT  which of your projects, where `cloche login` gave several\n"
 		"\n"
 		"Examples:\n"
 		"  cloche run -c 'print(6*7)'\n"

@@ -2,7 +2,11 @@
 """People log in at a provider: a real one, npm's oidc-provider. What a provider that lies could try is in tests/security/test_login_abuse.py."""
 
 import json
+import os
+import re
 import shutil
+import stat
+import subprocess
 import urllib.parse
 
 import pytest
@@ -121,16 +125,11 @@ def test_a_session_outlives_the_daemon_and_its_cookie_opens_nothing_elsewhere(si
     assert call(daemon, "GET", "/v1/sandboxes", key="", headers={"Cookie": f"cloche_login={token}", "X-Cloche-Dashboard": "1", "Sec-Fetch-Site": "same-site"})[0] == 401
 
 
-def device_login(daemon, who, browser=None):
+def device_login(daemon, who):
     status, begun = call(daemon, "POST", "/v1/login/device", key="")
     assert status == 201, begun
     assert call(daemon, "POST", "/v1/login/device/poll", {"device": begun["device"]}, key="")[0] == 202
-    browser = browser or Browser()
-    browser.go(begun["complete_url"])
-    if "op.deviceConfirmForm" not in browser.text:
-        browser.submit()
-    browser.submit(confirm="yes")
-    browser.sign_in(who)
+    confirm(begun["complete_url"], who)
     return wait_for(lambda: polled(daemon, begun), what="a device that logs in")
 
 
@@ -149,6 +148,55 @@ def test_a_device_logs_in_and_its_token_is_used_as_a_key(site):
     assert call(daemon, "GET", "/v1/login", key=got["token"])[1]["person"]["subject"] == "bob"
     assert call(daemon, "DELETE", "/v1/login", key=got["token"])[0] == 200
     assert call(daemon, "GET", "/v1/sandboxes", key=got["token"])[0] == 401
+
+
+def confirm(url, who):
+    browser = Browser()
+    browser.go(url)
+    if "op.deviceConfirmForm" not in browser.text:
+        browser.submit()
+    browser.submit(confirm="yes")
+    browser.sign_in(who)
+
+
+def test_the_command_line_logs_in_says_who_it_is_and_logs_out(site, tmp_path):
+    _, daemon = site
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "CLOCHE_URL": daemon.url}
+
+    def cloche(*words, **more):
+        return subprocess.run([str(daemon.program), *words], env={**env, **more}, capture_output=True, text=True, timeout=120)
+
+    with subprocess.Popen([str(daemon.program), "login"], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as login:
+        confirm(re.search(r"Open (\S+) and confirm the code \S+", login.stderr.readline())[1], "ann")
+        assert "ann@example.org, admin of project default\n" in login.communicate(timeout=120)[0]
+    assert login.returncode == 0
+    kept = tmp_path / ".config" / "cloche" / "login.json"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600 and daemon.url in kept.read_text()
+    assert cloche("ps").returncode == 0 and cloche("key", "ls").returncode == 0
+    assert cloche("whoami", CLOCHE_PROJECT="team-a").stdout.startswith("ann@example.org, write of project team-a\n")
+    assert cloche("key", "ls", CLOCHE_PROJECT="team-a").returncode != 0
+    assert cloche("login", "--project", "team-a").stdout.startswith("ann@example.org, write of project team-a\n")
+    # What others could read is not used; nor is it sent anywhere else.
+    kept.chmod(0o644)
+    assert "cloche login" in cloche("ps").stderr
+    kept.chmod(0o600)
+    token = json.loads(kept.read_text())[daemon.url]
+    assert cloche("logout").returncode == 0 and token not in kept.read_text()
+    assert call(daemon, "GET", "/v1/sandboxes", key=token)[0] == 401
+    assert "not logged in" in cloche("logout").stderr and "nobody here" in cloche("whoami").stderr
+
+
+def test_a_code_that_was_stolen_on_its_way_is_worth_nothing_in_another_browser(site):
+    """PKCE: the thief's own login has another verifier, and the provider refuses the code."""
+    _, daemon = site
+    is_back = lambda url: url.startswith(f"{daemon.url}/v1/login/oidc/callback")
+    victim = Browser().log_in(daemon, "ann", until=is_back)
+    stolen = urllib.parse.parse_qs(urllib.parse.urlsplit(victim.url).query)["code"][0]
+    thief = Browser().log_in(daemon, "eve", until=is_back)
+    at = urllib.parse.urlsplit(thief.url)
+    query = {**dict(urllib.parse.parse_qsl(at.query)), "code": stolen}
+    thief.go(at._replace(query=urllib.parse.urlencode(query)).geturl())
+    assert thief.url == f"{daemon.url}/?problem=denied" and who(thief, daemon)["key"] is None
 
 
 def test_a_session_ends_when_the_provider_refuses_to_go_on_with_it(site):

@@ -2,6 +2,7 @@
 #include "cli/remote/remote.h"
 
 #include "base/fd.h"
+#include "cli/remote/saved_login.h"
 #include "cli/term/waiting.h"
 
 #include <assert.h>
@@ -27,6 +28,11 @@ void remote_note(struct remote *r, const char *what)
 struct http_client *remote_client(struct remote *r)
 {
 	return r->client;
+}
+
+const char *remote_url(const struct remote *r)
+{
+	return r->url;
 }
 
 void remote_close(struct remote *r)
@@ -76,17 +82,16 @@ int remote_read_key(const char *path, char **ret, struct err *err)
 	return 0;
 }
 
-static int find_key(const struct opts_common *common, bool is_usual_place, char **ret,
-                    struct err *err)
+static int find_key(const struct opts_common *common, const char *url, bool is_usual_place,
+                    char **ret, struct err *err)
 {
 	const char *env = getenv("CLOCHE_API_KEY");
 
 	*ret = NULL;
 	if (common->key_file)
 		return remote_read_key(common->key_file, ret, err);
-	if (env && *env)
-		*ret = xstrdup(env);
-	else if (is_usual_place && access(REMOTE_ADMIN_KEY, R_OK) == 0)
+	*ret = env && *env ? xstrdup(env) : saved_login_find(url);
+	if (!*ret && is_usual_place && access(REMOTE_ADMIN_KEY, R_OK) == 0)
 		return remote_read_key(REMOTE_ADMIN_KEY, ret, err);
 	return 0;
 }
@@ -103,31 +108,52 @@ static char *plain_url(const char *url)
 	return xstrndup(url, len);
 }
 
-int remote_open(const struct opts_common *common, struct remote **ret, struct err *err)
+/* -ENOKEY: there is a key, and it cannot be read. */
+static int open_with_key(const struct opts_common *common, const char *url, bool is_usual_place,
+                         bool is_keyless, struct remote **ret, struct err *err)
+{
+	auto_free char *key = NULL;
+
+	if (!is_keyless && find_key(common, url, is_usual_place, &key, err) < 0)
+		return -ENOKEY;
+	return remote_open_at(url, key, ret, err);
+}
+
+static int open_somewhere(const struct opts_common *common, bool is_keyless, struct remote **ret,
+                          struct err *err)
 {
 	static const char *const usual[] = {"unix:" REMOTE_SOCKET, REMOTE_TCP};
 	const char *env = getenv("CLOCHE_URL");
 	const char *said = common->url ? common->url : env && *env ? env : NULL;
 	auto_free char *url = said ? plain_url(said) : NULL;
-	auto_free char *key = NULL;
-	int r = find_key(common, !said, &key, err);
+	int r;
 
-	if (r < 0)
-		return r;
 	if (url) {
-		r = remote_open_at(url, key, ret, err);
-		if (r < 0 && !*err->hint)
+		r = open_with_key(common, url, false, is_keyless, ret, err);
+		if (r < 0 && r != -ENOKEY && !*err->hint)
 			(void)err_hint(err, "is the daemon up at %s (%s)?", url,
 			               common->url ? "--url" : "CLOCHE_URL");
 		return r;
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(usual); i++)
-		if (remote_open_at(usual[i], key, ret, err) == 0)
-			return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(usual); i++) {
+		r = open_with_key(common, usual[i], true, is_keyless, ret, err);
+		if (r == 0 || r == -ENOKEY)
+			return r;
+	}
 	(void)err_set(err, ERR_UNAVAILABLE, 0, "no daemon is running at %s or %s", REMOTE_SOCKET,
 	              REMOTE_TCP);
 	(void)err_hint(err, "start one with 'sudo cloche serve', or say where it is in CLOCHE_URL");
 	return -ENOTCONN;
+}
+
+int remote_open(const struct opts_common *common, struct remote **ret, struct err *err)
+{
+	return open_somewhere(common, /* is_keyless= */ false, ret, err);
+}
+
+int remote_open_keyless(const struct opts_common *common, struct remote **ret, struct err *err)
+{
+	return open_somewhere(common, /* is_keyless= */ true, ret, err);
 }
 
 static void append(struct buf *out, const char *text, bool escape)
@@ -203,18 +229,20 @@ static int read_refusal(struct remote *r, int status, struct err *err)
 	if (text_of(e, "field"))
 		(void)snprintf(err->field, sizeof(err->field), "%s", text_of(e, "field"));
 	if (err->code == ERR_UNAUTHENTICATED) /* the daemon's hint is for programs */
-		return err_hint(err, "set CLOCHE_API_KEY, or give --key-file; the first key is in "
-		                     "admin.key in the daemon's data directory");
+		return err_hint(err, "log in with `cloche login`, set CLOCHE_API_KEY, or give "
+		                     "--key-file; the first key is in admin.key in the daemon's "
+		                     "data directory");
 	return text_of(e, "hint") ? err_hint(err, "%s", text_of(e, "hint")) : -EINVAL;
 }
 
 int remote_begin(struct remote *r, const char *method, const char *path,
                  const struct remote_request *request, struct err *err)
 {
-	struct http_field fields[2 + REMOTE_FIELDS_MAX] = {
+	struct http_field fields[3 + REMOTE_FIELDS_MAX] = {
 		{"Accept", request->accept ? request->accept : "application/json"},
 		{"Authorization", r->bearer},
 	};
+	const char *project = getenv("CLOCHE_PROJECT");
 	size_t n_fields = r->bearer ? 2 : 1;
 	auto_free char *text = request->body ? json_dumps(request->body, JSON_COMPACT) : NULL;
 	struct http_send send = {
@@ -234,6 +262,10 @@ int remote_begin(struct remote *r, const char *method, const char *path,
 	int status;
 	int rc;
 
+	if (project && *project) {
+		fields[n_fields++] = (struct http_field){"X-Cloche-Project", project};
+		send.n_fields++;
+	}
 	if (request->body && !text)
 		return err_set(err, ERR_INVALID_FIELD, 0, "a word is not valid UTF-8");
 	assert(request->n_fields <= REMOTE_FIELDS_MAX);
@@ -254,12 +286,19 @@ int remote_begin(struct remote *r, const char *method, const char *path,
 
 int remote_begin_ws(struct remote *r, const char *path, struct err *err)
 {
-	struct http_field fields[] = {{"Authorization", r->bearer}};
+	const char *project = getenv("CLOCHE_PROJECT");
+	struct http_field fields[2];
+	size_t n = 0;
 	int status = 0;
 	int rc;
 
+	if (r->bearer)
+		fields[n++] = (struct http_field){"Authorization", r->bearer};
+	if (project && *project)
+		fields[n++] = (struct http_field){"X-Cloche-Project", project};
+
 	do
-		rc = http_client_ws_open(r->client, path, fields, r->bearer ? 1 : 0, &status, err);
+		rc = http_client_ws_open(r->client, path, fields, n, &status, err);
 	while (rc == -EINTR);
 	if (rc == -EPROTO && status)
 		return read_refusal(r, status, err);

@@ -5,8 +5,9 @@
  * call at a time. A refusal of the API becomes the struct err that the daemon had.
  *
  * Where: --url, else CLOCHE_URL, else the usual places on this machine: the unix socket, then
- * 127.0.0.1:7070. The key: --key-file, else CLOCHE_API_KEY, else, at the usual places only,
- * admin.key where it can be read: it is not sent to an address that somebody named.
+ * 127.0.0.1:7070. The key: --key-file, else CLOCHE_API_KEY, else what `cloche login` has
+ * kept for that very address, else, at the usual places only, admin.key where it can be read: it is
+ * not sent to an address that somebody named. CLOCHE_PROJECT says which of a person's projects.
  */
 #include "base/json/json.h"
 #include "cli/term/opts.h"
@@ -22,6 +23,9 @@ struct remote;
 
 /* -ENOTCONN: nobody said where, and no daemon is at the usual places. */
 must_check int remote_open(const struct opts_common *common, struct remote **ret, struct err *err);
+/* The same without any key. */
+must_check int remote_open_keyless(const struct opts_common *common, struct remote **ret,
+                                   struct err *err);
 must_check int remote_open_at(const char *url, const char *key, struct remote **ret,
                               struct err *err); /* key may be NULL */
 /* Another connection to the same daemon, for another thread. */
@@ -29,6 +33,7 @@ must_check int remote_open_again(const struct remote *other, struct remote **ret
 void remote_close(struct remote *r); /* NULL is fine */
 DEFINE_FREEP(struct remote, remote_close)
 struct http_client *remote_client(struct remote *r);
+const char *remote_url(const struct remote *r);
 /* What calls are doing from now on, for who waits at a terminal (waiting.h); borrowed. NULL, as at
  * first: nobody is told. */
 void remote_note(struct remote *r, const char *what);

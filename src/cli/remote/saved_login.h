@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * The tokens that `cloche login` has got, by the daemon's URL: login.json (mode 0600) in
+ * $XDG_CONFIG_HOME/cloche, or ~/.config/cloche. A file that others can read is not used.
+ */
+#include "base/err.h"
+
+/* For free(); NULL: there is none. */
+char *saved_login_find(const char *url);
+/* token NULL: forgets it. */
+must_check int saved_login_set(const char *url, const char *token, struct err *err);
