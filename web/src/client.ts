@@ -16,13 +16,28 @@ export function connect(): Client {
 }
 
 function whoOf(j: Json): Who {
-  return { key: j["key"], project: j["project"], isHostAdmin: j["is_host_admin"], expiresUs: j["expires_us"] ?? 0 };
+  return { key: j["key"], project: j["project"], isHostAdmin: j["is_host_admin"], person: j["person"] ?? undefined, projects: j["projects"] ?? [], expiresUs: j["expires_us"] ?? 0 };
 }
 
 /** Undefined where nobody is logged in. */
 export async function whoAmI(cloche: Client): Promise<Who | undefined> {
   const told = await cloche.call(request("GET", ["login"]));
   return told["key"] ? whoOf(told) : undefined;
+}
+
+/** How people log in here, and what is wrong with a login that came back with this word. The words are the daemon's own, never the address's. */
+export interface WayIn {
+  provider?: { name: string; path: string };
+  problem?: { message: string; hint: string };
+}
+
+export async function wayIn(cloche: Client, problem: string | null): Promise<WayIn> {
+  const told = await cloche.call(request("GET", ["login"], { query: { problem } }));
+  return { provider: told["provider"] ?? undefined, problem: told["problem"] };
+}
+
+export async function chooseProject(cloche: Client, project: string): Promise<void> {
+  await cloche.call(request("PATCH", ["login"], { body: { project } }));
 }
 
 /** With a key, or with the token of a one-time link. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /** The way in: a key, or a one-time link whose token stands behind the #, where no server or log sees it. */
-import { logIn } from "./client.js";
+import { logIn, wayIn } from "./client.js";
 import type { Client, Who } from "./page.js";
 import { mark, themeSwitch } from "./shell.js";
 import { el } from "./ui/el.js";
@@ -32,6 +32,22 @@ export function loginPage(root: HTMLElement, cloche: Client, problem: string | u
       input.select();
     }
   }
+  const people = el("div", { class: "login-people", hidden: true });
+  // The word of a login that failed is taken out of the address: it is told once.
+  const word = new URLSearchParams(location.search).get("problem");
+  if (word) history.replaceState(null, "", location.pathname);
+  wayIn(cloche, word).then(
+    (way) => {
+      if (way.problem) {
+        told.textContent = `${way.problem.message}: ${way.problem.hint}.`;
+        told.hidden = false;
+      }
+      if (!way.provider) return;
+      people.replaceChildren(el("a", { class: "button primary", href: way.provider.path, data: { act: "provider" } }, `Log in with ${way.provider.name}`));
+      people.hidden = false;
+    },
+    () => {}, // the key's way is there in any case
+  );
   const form = el(
     "form",
     {
@@ -44,6 +60,7 @@ export function loginPage(root: HTMLElement, cloche: Client, problem: string | u
       },
     },
     el("div", { class: "login-brand" }, mark(44), el("h1", {}, "cloche")),
+    people,
     el("label", { for: "key" }, "API key"),
     input,
     told,

@@ -3,7 +3,7 @@
  * The dashboard's start: who is there, then one page at a time, chosen by the path. Every page is taken down before the next
  * is mounted, and what it began ends with its signal.
  */
-import { connect, logOut, whoAmI } from "./client.js";
+import { chooseProject, connect, logOut, whoAmI } from "./client.js";
 import { rememberFigures } from "./figures.js";
 import { Live } from "./live.js";
 import { byLink, loginPage, waiting } from "./login.js";
@@ -72,9 +72,15 @@ function ask(problem?: string): void {
 }
 
 function enter(who: Who): void {
-  const frame = shell(who, () => {
-    logOut(cloche).then(() => ask(), toastError);
-  });
+  const frame = shell(
+    who,
+    () => {
+      logOut(cloche).then(() => ask(), toastError);
+    },
+    (project) => {
+      chooseProject(cloche, project).then(() => location.assign("/"), toastError);
+    },
+  );
   const live = new Live(cloche, who.isHostAdmin, () => ask("The login has ended."));
   live.onState((state) => frame.state(state));
   rememberFigures(live);

@@ -9,6 +9,10 @@ export interface Who {
   project: { id: string; name: string };
   /** Whether the key sees all projects. */
   isHostAdmin: boolean;
+  /** Somebody who has logged in at the provider; undefined: a key. */
+  person?: { subject: string; name: string | null; email: string | null };
+  /** Those that the person may choose from. */
+  projects: { id: string; name: string; scope: string }[];
   expiresUs: number;
 }
 

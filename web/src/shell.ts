@@ -52,7 +52,23 @@ export function themeSwitch(): HTMLElement {
 
 const STATES: Record<LiveState, string> = { connecting: "Connecting", open: "Live", lost: "Reconnecting" };
 
-export function shell(who: Who, onLogOut: () => void): Shell {
+function shownName(who: Who): string {
+  return who.person?.email ?? who.person?.name ?? who.key.name;
+}
+
+/** The projects of a person who has several. */
+function projectChoice(who: Who, onProject: (id: string) => void): HTMLElement | undefined {
+  if (who.projects.length < 2) return undefined;
+  const select = el(
+    "select",
+    { "aria-label": "Project", data: { act: "project" } },
+    who.projects.map((p) => el("option", { value: p.id, selected: p.id === who.project.id }, `${p.name} · ${p.scope}`)),
+  );
+  select.addEventListener("change", () => onProject(select.value));
+  return select;
+}
+
+export function shell(who: Who, onLogOut: () => void, onProject: (id: string) => void): Shell {
   const links = routes
     .filter((r) => r.menu)
     .map((r) => ({ route: r, node: el("a", { href: r.path }, icon(r.icon!), el("span", {}, r.menu)) }));
@@ -73,7 +89,8 @@ export function shell(who: Who, onLogOut: () => void): Shell {
       "div",
       { class: "side-foot" },
       state,
-      el("div", { class: "who", title: `${who.key.name} (${who.key.scope}) of ${who.project.name}` }, el("span", {}, who.key.name), el("small", {}, `${who.project.name} · ${who.key.scope}`)),
+      el("div", { class: "who", title: `${shownName(who)} (${who.key.scope}) of ${who.project.name}` }, el("span", {}, shownName(who)), el("small", {}, `${who.project.name} · ${who.key.scope}`)),
+      projectChoice(who, onProject) ?? "",
       themeSwitch(),
       el("button", { type: "button", class: "quiet", data: { act: "logout" }, on: { click: onLogOut } }, "Log out"),
     ),
