@@ -12,6 +12,7 @@
  *
  * routes.c here puts their handlers in one table, authorize.c and hold.c apply to all of them.
  */
+#include "audit/sinks.h"
 #include "base/fair_room.h"
 #include "base/list.h"
 #include "build/build.h"
@@ -69,6 +70,7 @@ struct api { /* the http_app's arg; the daemon owns it */
 	struct event_log *events;
 	const struct seal_key *seal_key;
 	struct hooks *hooks;
+	const struct audit_sinks *audit; /* NULL: none are open yet */
 	struct secrets *secrets;
 	struct builds *builds;
 	struct problems *problems;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/dial_rules.h"
 
+#include "audit/syslog_line.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -33,6 +35,7 @@ int dial_rules_add_place(struct dial_rules *rules, const char *setting, const ch
 
 int dial_rules_read(struct dial_rules *rules, const struct config *config, struct err *err)
 {
+	struct syslog_place syslog;
 	int r = 0;
 
 	*rules = (struct dial_rules){0};
@@ -40,9 +43,16 @@ int dial_rules_read(struct dial_rules *rules, const struct config *config, struc
 		r = add_range(rules, *list, err);
 	if (r == 0)
 		r = dial_rules_add_place(rules, "login.issuer", config->login_issuer, err);
-	return r < 0 ? r
-	             : dial_rules_add_place(rules, "telemetry.otlp_url", config->telemetry_url,
-	                                    err);
+	if (r == 0)
+		r = dial_rules_add_place(rules, "telemetry.otlp_url", config->telemetry_url, err);
+	if (r == 0)
+		r = dial_rules_add_place(rules, "audit.s3_url", config->audit_s3_url, err);
+	if (r == 0 && config->audit_syslog_url) {
+		r = syslog_place_parse(config->audit_syslog_url, "audit.syslog_url", &syslog, err);
+		if (r == 0)
+			r = dial_rules_add_place(rules, "audit.syslog_url", syslog.url, err);
+	}
+	return r;
 }
 
 bool dial_rules_name(const struct dial_rules *rules, const char *host, uint16_t port)

@@ -4,6 +4,7 @@
 #include "http/tls.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #define CA_FILE                                                                                    \
 	"/etc/ssl/certs/ca-certificates.crt" /* Debian's, in one file: read once, and whole */
@@ -21,6 +22,16 @@ int senders_prepare(struct senders *s, const struct config *config, struct err *
 	    telemetry_headers_read(&s->headers, "telemetry.headers_file",
 	                           config->telemetry_headers_file, err) < 0)
 		return -EINVAL;
+	s->config = config;
+	if (config->audit_s3_url) {
+		int r = object_url_check(config->audit_s3_url, "audit.s3_url", err);
+
+		if (r == 0)
+			r = object_credentials_read(config->audit_s3_credentials, &s->credentials,
+			                            err);
+		if (r < 0)
+			return r;
+	}
 	return dial_rules_read(&s->rules, config, err);
 }
 
@@ -43,8 +54,33 @@ int senders_open(struct senders *s, struct loop *loop, struct store *store,
 	return hooks_open(&config, &s->hooks, err);
 }
 
+int senders_open_audit(struct senders *s, struct store *store, struct event_log *events,
+                       const struct seal_key *seal_key, struct err *err)
+{
+	const struct config *c = s->config;
+	const struct audit_sinks_config config = {
+		.objects = {.outgoing = s->outgoing,
+	                    .events = events,
+	                    .store = store,
+	                    .seal_key = seal_key,
+	                    .credentials = &s->credentials,
+	                    .url = c->audit_s3_url,
+	                    .region = c->audit_s3_region,
+	                    .interval_us = c->audit_s3_interval_ms * 1000},
+		.syslog = {.outgoing = s->outgoing,
+	                   .events = events,
+	                   .store = store,
+	                   .url = c->audit_syslog_url,
+	                   .host_name = s->host_name},
+	};
+
+	return c->is_sweep ? 0 : audit_sinks_open(&config, &s->audit, err);
+}
+
 void senders_close(struct senders *s)
 {
+	audit_sinks_close(s->audit);
+	object_credentials_done(&s->credentials);
 	telemetry_headers_done(&s->headers);
 	hooks_close(s->hooks);
 	dialer_free(s->outgoing.dialer);

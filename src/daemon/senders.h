@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What the gateway sends out by itself, and what it sends it through: webhooks and telemetry, by
- * the dialer. */
+/* What the gateway sends out by itself, and what it sends it through: webhooks, telemetry and the
+ * audit log, by the dialer. */
+#include "audit/sinks.h"
 #include "daemon/dial_rules.h"
 #include "hook/hook.h"
 #include "telemetry/telemetry.h"
@@ -14,6 +15,9 @@ struct senders {
 	struct hooks *hooks;
 	struct telemetry_headers headers; /* for the collector */
 	char host_name[HOST_NAME_SIZE];
+	const struct config *config;
+	struct object_credentials credentials; /* of the store of audit.s3_url */
+	struct audit_sinks *audit;
 };
 /* Called while the host's certificates and the settings' files can still be read. */
 must_check int senders_prepare(struct senders *s, const struct config *config, struct err *err);
@@ -21,4 +25,7 @@ must_check int senders_prepare(struct senders *s, const struct config *config, s
 must_check int senders_open(struct senders *s, struct loop *loop, struct store *store,
                             struct event_log *events, const struct secrets *secrets, int dialer_fd,
                             struct err *err);
+/* Begins to send the logs to where the settings say. */
+must_check int senders_open_audit(struct senders *s, struct store *store, struct event_log *events,
+                                  const struct seal_key *seal_key, struct err *err);
 void senders_close(struct senders *s);

@@ -73,6 +73,7 @@ enum event_type {
 	EVENT_IDENTITY_ROTATED, /* another key signs them */
 	EVENT_HOST_DISK,        /* it is full, read-only, or has room again */
 	EVENT_SUPPRESSED,
+	EVENT_NOT_SENT, /* removed before they were sent to where the settings say */
 	EVENT_API_READ, /* somebody has read content by a call */
 	EVENT_API_WRITE,
 	EVENT_TYPE_COUNT
@@ -159,11 +160,13 @@ void event_watch_remove(struct event_watch *w);
 struct event_filter {
 	const char *project_id; /* NULL = all of the host, "" = those of no project */
 	bool is_audit;          /* of the audit log, and nothing else */
+	bool is_both;           /* of both logs; where all of the host are read */
 	const char *sandbox_id; /* NULL = all */
 	uint64_t types;         /* 0 = all */
 };
 struct event_line {      /* one entry for a reader */
 	uint64_t cursor; /* its number in its project; its place where all are read */
+	uint64_t at_us;
 	const char *type;
 	const char *json; /* the whole entry, as verify.h has it */
 	size_t len;
@@ -180,6 +183,7 @@ must_check int event_log_read(struct event_log *log, const struct event_filter *
 struct event_chain_status {
 	char project_id[48]; /* "" = none */
 	bool is_audit;
+	bool is_cut;                   /* entries were removed from its beginning */
 	uint64_t anchor_seq, head_seq; /* the last one removed, the newest written */
 	char anchor_hash[65], head_hash[65];
 	uint64_t count;

@@ -31,7 +31,7 @@ static bool has_type(uint64_t types, const char *type)
 
 static bool is_wanted(const struct event_filter *f, const struct event_row *row)
 {
-	return event_is_audit(row->type) == f->is_audit &&
+	return (f->is_both || event_is_audit(row->type) == f->is_audit) &&
 	       (!f->sandbox_id || strcmp(f->sandbox_id, row->sandbox_id) == 0) &&
 	       has_type(f->types, row->type);
 }
@@ -49,6 +49,7 @@ static int read_one(const struct event_row *row, void *arg)
 {
 	struct reading *rd = arg;
 	struct event_line line = {.cursor = rd->filter->project_id ? row->seq : row->place,
+	                          .at_us = row->at_us,
 	                          .type = row->type};
 	int r = 0;
 
@@ -95,6 +96,7 @@ static void tell_chain(const struct event_chain_row *row, struct event_chain_sta
 
 	*ret = (struct event_chain_status){
 		.is_audit = row->project_id[id_len] != '\0',
+		.is_cut = row->anchor_place > 0,
 		.anchor_seq = row->anchor_seq,
 		.head_seq = row->head_seq,
 		.count = row->count,

@@ -51,6 +51,7 @@ static const char *const names[] = {
 	[EVENT_IDENTITY_ROTATED] = "identity.rotated",
 	[EVENT_HOST_DISK] = "host.disk",
 	[EVENT_SUPPRESSED] = "events.suppressed",
+	[EVENT_NOT_SENT] = "events.not_sent",
 	[EVENT_API_READ] = (EVENT_AUDIT_PREFIX "read"),
 	[EVENT_API_WRITE] = (EVENT_AUDIT_PREFIX "write"),
 };

@@ -240,6 +240,35 @@ static int check_in_chain(const struct chain_entry *e, const struct chain_link *
 	return chain_check_next(&e->seen.last, link, err);
 }
 
+static struct chain_entry *make_entry(struct chain_export *export, const char *chain,
+                                      const struct chain_link *first)
+{
+	struct chain_entry *e = xnew0(struct chain_entry);
+
+	(void)snprintf(e->chain, sizeof(e->chain), "%s", chain);
+	e->seen.first = *first;
+	HASH_ADD_STR(export->all, chain, e);
+	return e;
+}
+
+int chain_export_skip(struct chain_export *export, const char *chain, uint64_t after, uint64_t seq,
+                      const char *hash, struct err *err)
+{
+	struct chain_entry *e = find(export, chain);
+	struct chain_link point = {.seq = seq};
+
+	(void)snprintf(point.hash, sizeof(point.hash), "%s", hash);
+	if (e && (e->seen.last.seq < after || e->seen.last.seq > seq))
+		return err_set(err, ERR_CONFLICT, 0,
+		               "a gap is told behind entry %" PRIu64
+		               ", but the last one before it is %" PRIu64 ": something is missing",
+		               after, e->seen.last.seq);
+	if (!e)
+		e = make_entry(export, chain, &point);
+	e->seen.last = point;
+	return 0;
+}
+
 int chain_export_add(struct chain_export *export, const struct chain_link *link, bool is_partial,
                      struct err *err)
 {
@@ -250,12 +279,8 @@ int chain_export_add(struct chain_export *export, const struct chain_link *link,
 		return link->project_id[0] && link->place > 0
 		               ? err_prefix(err, "project %s", link->project_id)
 		               : r;
-	if (!e) {
-		e = xnew0(struct chain_entry);
-		(void)snprintf(e->chain, sizeof(e->chain), "%s", link->chain);
-		e->seen.first = *link;
-		HASH_ADD_STR(export->all, chain, e);
-	}
+	if (!e)
+		e = make_entry(export, link->chain, link);
 	e->seen.last = *link;
 	e->seen.n++;
 	return 0;

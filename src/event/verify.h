@@ -56,6 +56,10 @@ void chain_export_free(struct chain_export *export); /* NULL is fine */
 /* The next line of the export. is_partial: lines are missing on purpose. */
 must_check int chain_export_add(struct chain_export *export, const struct chain_link *link,
                                 bool is_partial, struct err *err);
+/* A seal says that the entries behind `after`, up to seq, were removed on purpose: the chain goes
+ * on behind the latter. What was seen of it must reach up to `after`. */
+must_check int chain_export_skip(struct chain_export *export, const char *chain, uint64_t after,
+                                 uint64_t seq, const char *hash, struct err *err);
 /* By the chain's name; NULL if there was none. */
 const struct chain_seen *chain_export_find(const struct chain_export *export, const char *chain);
 size_t chain_export_count(const struct chain_export *export); /* chains, the former included */

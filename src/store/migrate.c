@@ -29,6 +29,7 @@ static const char *const steps[] = {
 	store_schema_history,
 	store_schema_identity_keys,
 	store_schema_people,
+	store_schema_audit,
 };
 /* clang-format on */
 

@@ -33,6 +33,7 @@ NOT_TYPED = {
         ("--upgrade", "make test-upgrade"),
         ("/mnt/backup", "a disk of yours; tests/functional/test_docs.py does it elsewhere"),
         ("one.example.com", "machines of yours; tests/functional/test_docs.py does it with two daemons"),
+        ("aws s3 sync", "a bucket of yours; tests/functional/test_audit_sinks.py has one"),
     ],
     "docs/mcp.md": [("claude mcp add", "a program that cloche does not bring")],
     "docs/migrate-from-e2b.md": [("my-template", "a template of yours; tests/compat/test_e2b_builds.py has one")],

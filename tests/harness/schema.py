@@ -12,6 +12,7 @@ WAYS_BACK = {
     18: "DROP TABLE history_pieces; DROP TABLE history_runs; DROP TABLE history_room",
     19: "DROP TABLE identity_keys",
     20: "DROP TABLE person_sessions; ALTER TABLE keys DROP COLUMN person; ALTER TABLE events DROP COLUMN person",
+    21: "DROP TABLE audit_places",
 }
 
 

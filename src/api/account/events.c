@@ -19,7 +19,7 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/units.h"
-#include "event/seal.h"
+#include "event/statement.h"
 #include "http/stream.h"
 
 #include <stdio.h>
@@ -318,21 +318,6 @@ int list_events(struct http_req *req, struct err *err)
 	return 0;
 }
 
-static void put_point(struct json_writer *w, const char *name, uint64_t seq, const char *hash)
-{
-	json_open_object(w, name);
-	json_put_u64(w, "seq", seq);
-	json_put_str(w, "hash", hash);
-	json_close_object(w);
-}
-
-static void put_chain(struct json_writer *w, const struct event_chain_status *chain)
-{
-	put_point(w, "head", chain->head_seq, chain->head_hash);
-	put_point(w, "anchor", chain->anchor_seq, chain->anchor_hash);
-	json_put_u64(w, "count", chain->count);
-}
-
 static void put_project_chain(const struct event_chain_status *chain, void *arg)
 {
 	struct json_writer *w = arg;
@@ -340,7 +325,7 @@ static void put_project_chain(const struct event_chain_status *chain, void *arg)
 	json_open_object(w, NULL);
 	json_put_str(w, "project_id", chain->project_id[0] ? chain->project_id : NULL);
 	json_put_bool(w, "audit", chain->is_audit);
-	put_chain(w, chain);
+	statement_put_chain(w, chain);
 	json_close_object(w);
 }
 
@@ -362,7 +347,7 @@ static void put_all(struct json_writer *w, const struct event_log *events)
 		return;
 	}
 	json_open_object(w, "former");
-	put_chain(w, &former);
+	statement_put_chain(w, &former);
 	json_close_object(w);
 }
 
@@ -385,12 +370,10 @@ int get_events_head(struct http_req *req, struct err *err)
 		put_all(w, api->events);
 	} else {
 		event_log_chain(api->events, caller_project(req), is_audit, &chain);
-		put_chain(w, &chain);
+		statement_put_chain(w, &chain);
 	}
 	return reply_send(&reply, req, 200, err);
 }
-
-#define STATEMENT_MAX 2048
 
 struct seal_writer {
 	const struct api *api;
@@ -398,37 +381,14 @@ struct seal_writer {
 	int error;
 };
 
-static int put_statement(struct buf *out, const struct event_chain_status *chain, bool is_former)
-{
-	struct json_writer w;
-
-	json_writer_init(&w, out);
-	json_open_object(&w, NULL);
-	json_put_u64(&w, "at_us", clock_wall_us());
-	json_put_str(&w, "project_id", chain->project_id[0] ? chain->project_id : NULL);
-	json_put_bool(&w, "audit", chain->is_audit);
-	json_put_bool(&w, "former", is_former);
-	put_chain(&w, chain);
-	json_close_object(&w);
-	return json_writer_end(&w);
-}
-
 static void put_seal(struct seal_writer *s, const struct event_chain_status *chain, bool is_former)
 {
-	auto_call(buf_done) struct buf statement = BUF_INIT(STATEMENT_MAX);
-	char signature[SEAL_SIZE];
-	int r = put_statement(&statement, chain, is_former);
+	const struct statement statement = {
+		.chain = chain, .is_former = is_former, .at_us = clock_wall_us()};
+	int r = statement_seal(s->w, &statement, s->api->seal_key);
 
-	if (r == 0)
-		r = seal_sign(s->api->seal_key, buf_str(&statement), signature);
-	if (r < 0) {
+	if (r < 0)
 		s->error = r;
-		return;
-	}
-	json_open_object(s->w, NULL);
-	json_put_str(s->w, "statement", buf_str(&statement));
-	json_put_str(s->w, "signature", signature);
-	json_close_object(s->w);
 }
 
 static void put_chain_seal(const struct event_chain_status *chain, void *arg)

@@ -239,6 +239,39 @@ static void put_events(struct metrics *m, const struct event_log *events)
 	            "Events lost because the disk took no more.", status.lost);
 }
 
+/* Of each kind of place that the settings may send the logs to. */
+static void put_audit(struct metrics *m, const struct audit_sinks *audit)
+{
+	static const struct {
+		const char *name, *help;
+		enum metric_kind kind;
+		size_t at;
+	} rows[] = {
+		{"cloche_audit_sent_total", "Entries of both logs that were sent, by sink.",
+	         METRIC_COUNTER, offsetof(struct sink_status, sent)},
+		{"cloche_audit_failures_total", "Attempts that failed; each is made again later.",
+	         METRIC_COUNTER, offsetof(struct sink_status, failed)},
+		{"cloche_audit_waiting", "Entries that wait to be sent, give or take.",
+	         METRIC_GAUGE, offsetof(struct sink_status, waiting)},
+		{"cloche_audit_lost_total",
+	         "Entries (of syslog: stretches of them) that were removed before they were sent.",
+	         METRIC_COUNTER, offsetof(struct sink_status, lost)},
+	};
+	struct sink_status of[] = {{.name = "s3"}, {.name = "syslog"}};
+
+	(void)audit_sinks_objects(audit, &of[0]);
+	(void)audit_sinks_syslog(audit, &of[1]);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		metrics_family(m, rows[i].name, rows[i].kind, rows[i].help);
+		for (size_t k = 0; k < ARRAY_SIZE(of); k++) {
+			const struct metric_label sink = {"sink", of[k].name};
+			const char *at = (const char *)&of[k] + rows[i].at;
+
+			metrics_put(m, rows[i].name, &sink, 1, *(const uint64_t *)at);
+		}
+	}
+}
+
 static void put_disk(struct metrics *m, const struct host_disk *disk)
 {
 	metrics_family(m, "cloche_disk_state", METRIC_GAUGE,
@@ -322,6 +355,7 @@ static void put_gateway(struct metrics *m, const struct api *api)
 	put_parts(m, api);
 	put_hooks(m, api->hooks);
 	put_events(m, api->events);
+	put_audit(m, api->audit);
 }
 
 static void (*const groups[])(struct metrics *m, const struct api *api) = {

@@ -17,6 +17,7 @@
 #define FAILURES_LEAST 5                /* creates, in the time that is looked at */
 #define POOL_FAILURES  3
 #define ZYGOTE_DEATHS  5
+#define SINK_FAILURES  3
 #define WINDOW_LOOKS   24 /* creates of two minutes */
 #define MESSAGE_SIZE   256
 
@@ -163,6 +164,30 @@ static bool is_login_failing(struct problems *p, char *message)
 	return since_us != 0;
 }
 
+static bool is_sink_failing(bool is_there, const struct sink_status *s, char *message)
+{
+	if (!is_there || s->failures < SINK_FAILURES)
+		return false;
+	(void)snprintf(message, MESSAGE_SIZE,
+	               "the audit log is not sent, %" PRIu64 " entries wait: %.160s", s->waiting,
+	               s->why);
+	return true;
+}
+
+static bool is_audit_store_failing(struct problems *p, char *message)
+{
+	struct sink_status s;
+
+	return is_sink_failing(audit_sinks_objects(p->config.audit, &s), &s, message);
+}
+
+static bool is_audit_syslog_failing(struct problems *p, char *message)
+{
+	struct sink_status s;
+
+	return is_sink_failing(audit_sinks_syslog(p->config.audit, &s), &s, message);
+}
+
 /* clang-format off */
 static const struct {
 	const char *code;
@@ -182,6 +207,8 @@ static const struct {
 	{"key_lost",         is_key_lost,         false, "put the file of the setting `secrets.key_file` back and restart the daemon; or set the secrets, webhooks' secrets and policies again: `cloche secret ls`, `cloche webhook ls` and `network.locked` in the daemon's log name them"},
 	{"collector_failing", is_collector_failing, false, "see that a collector takes OTLP over HTTP at the setting `telemetry.otlp_url`, and what it wants in `telemetry.headers_file`; what waits too long is dropped (cloche_otlp_dropped_total)"},
 	{"login_failing",    is_login_failing,    false, "look at the provider, and at `login.provider_silent` in the daemon's log; whoever is logged in stays so for an hour, and keys and `cloche dashboard` open as before"},
+	{"audit_store_failing",  is_audit_store_failing,  false, "see that the store of the setting `audit.s3_url` runs, that its bucket is there and that the keys of `audit.s3_credentials` may put objects; it is tried again every minute, and entries wait as long as `events.age`, `events.size` and `events.count` keep them"},
+	{"audit_syslog_failing", is_audit_syslog_failing, false, "see that the server of the setting `audit.syslog_url` runs and, for tls://, that this host trusts its certificate; it is tried again every minute, and entries wait as long as `events.age`, `events.size` and `events.count` keep them"},
 };
 /* clang-format on */
 

@@ -8,6 +8,7 @@
  * Every LOOK_US all rows are looked at, and broker, wall and dialer are asked for a sign of life.
  * A problem begins and ends with a line in the log and an entry in the event log.
  */
+#include "audit/sinks.h"
 #include "event/event.h"
 #include "event/metrics.h"
 #include "hook/hook.h"
@@ -27,6 +28,7 @@ struct problems_config {
 	struct hooks *hooks;
 	struct telemetry *telemetry;
 	struct provider *provider; /* of logins; NULL: there is none */
+	const struct audit_sinks *audit;
 };
 
 struct problems *problems_new(const struct problems_config *config);

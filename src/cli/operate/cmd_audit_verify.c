@@ -8,25 +8,43 @@
 #include "event/seal.h"
 #include "event/verify.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #define LINE_MAX_BYTES 65536
 #define PEM_MAX        4096
+#define TREE_DEPTH_MAX 16
 #define SEAL_START     "{\"statement\":"
 
 struct audit_check {
 	const char *key_file;
 	char pem[PEM_MAX];
 	uint64_t n_lines, n, n_seals,
-		n_late; /* n_late: chains that begin after what was removed in order */
-	uint64_t at_us; /* of the newest seal */
+		n_late;  /* n_late: chains that begin after what was removed in order */
+	size_t top_len;  /* of the directory, which errors leave out */
+	uint64_t n_gaps; /* that seals tell */
+	uint64_t at_us;  /* of the newest seal */
 	struct chain_export *export;
 	json_t *statements; /* by chain */
 };
+
+/* A store that was out of reach for longer than entries are kept has a hole, which is sealed. */
+static int take_gap(struct audit_check *check, const char *chain, const json_t *statement,
+                    struct err *err)
+{
+	const json_t *head = json_object_get(statement, "head");
+
+	if (!json_is_integer(json_object_get(statement, "gap_after")))
+		return 0;
+	check->n_gaps++;
+	return chain_export_skip(check->export, chain, command_number(statement, "gap_after"),
+	                         command_number(head, "seq"), command_text(head, "hash"), err);
+}
 
 static int take_seal(struct audit_check *check, const char *line, size_t len, struct err *err)
 {
@@ -49,7 +67,7 @@ static int take_seal(struct audit_check *check, const char *line, size_t len, st
 	check->n_seals++;
 	check->at_us = MAX(check->at_us, command_number(statement, "at_us"));
 	(void)json_object_set(check->statements, name, statement);
-	return 0;
+	return take_gap(check, name, statement, err);
 }
 
 static int take_line(void *arg, const char *line, size_t len, struct err *err)
@@ -91,7 +109,8 @@ static int check_chain(struct audit_check *check, const struct chain_seen *seen,
 	if (seen->first.seq == command_number(anchor, "seq") + 1 &&
 	    strcmp(seen->first.prev, command_text(anchor, "hash")) != 0)
 		return err_set(err, ERR_CONFLICT, 0, "its beginning was altered");
-	check->n_late += strcmp(seen->first.prev, command_text(anchor, "hash")) != 0;
+	check->n_late += seen->first.seq > command_number(anchor, "seq") &&
+	                 strcmp(seen->first.prev, command_text(anchor, "hash")) != 0;
 	return 0;
 }
 
@@ -132,14 +151,46 @@ static int read_key(struct audit_check *check, struct err *err)
 	return seal_check_key(check->pem, err);
 }
 
-static int read_export(struct audit_check *check, const char *path, struct err *err)
-{
-	bool is_stdin = strcmp(path, "-") == 0;
-	auto_fd int fd = is_stdin ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+static int read_export(struct audit_check *check, const char *path, unsigned depth,
+                       struct err *err);
 
-	if (fd < 0)
+static int is_no_dot(const struct dirent *entry)
+{
+	return entry->d_name[0] != '.';
+}
+
+/* A tree of objects, as the daemon pushes them: by their names they are in order. */
+static int read_tree(struct audit_check *check, const char *path, unsigned depth, struct err *err)
+{
+	struct dirent **entries = NULL;
+	int n = depth < TREE_DEPTH_MAX ? scandir(path, &entries, is_no_dot, alphasort) : -1;
+	int r = n < 0 ? err_set(err, ERR_NOT_FOUND, errno, "cannot read '%s'", path) : 0;
+
+	for (int i = 0; i < n; i++) {
+		auto_free char *below = xasprintf("%s/%s", path, entries[i]->d_name);
+
+		if (r == 0)
+			r = read_export(check, below, depth + 1, err);
+		free(entries[i]);
+	}
+	free(entries);
+	return r;
+}
+
+static int read_export(struct audit_check *check, const char *path, unsigned depth, struct err *err)
+{
+	bool is_stdin = depth == 0 && strcmp(path, "-") == 0;
+	auto_fd int fd = is_stdin ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+	struct stat st = {0};
+	int r;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_set(err, ERR_NOT_FOUND, errno, "cannot read '%s'", path);
-	return lines_read_fd(fd, LINE_MAX_BYTES, take_line, check, err);
+	if (S_ISDIR(st.st_mode))
+		return read_tree(check, path, depth, err);
+	check->n_lines = 0; /* they are counted in each file */
+	r = lines_read_fd(fd, LINE_MAX_BYTES, take_line, check, err);
+	return r < 0 && depth > 0 ? err_prefix(err, "%s", path + check->top_len + 1) : r;
 }
 
 static void tell(const struct command *c, const struct audit_check *check)
@@ -152,8 +203,9 @@ static void tell(const struct command *c, const struct audit_check *check)
 	(void)strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
 	if (c->common.json)
 		printf("{\"entries\":%" PRIu64 ",\"chains\":%zu,\"sealed_at_us\":%" PRIu64
-		       ",\"begin_later\":%" PRIu64 "}\n",
-		       check->n, chain_export_count(check->export), check->at_us, check->n_late);
+		       ",\"begin_later\":%" PRIu64 ",\"gaps\":%" PRIu64 "}\n",
+		       check->n, chain_export_count(check->export), check->at_us, check->n_late,
+		       check->n_gaps);
 	else
 		printf("%" PRIu64 " entries of %zu chains are as they were written, sealed %s by "
 		       "this key\n",
@@ -162,6 +214,10 @@ static void tell(const struct command *c, const struct audit_check *check)
 		printf("%" PRIu64 " of the chains begin later than what the daemon had: a part was "
 		       "exported\n",
 		       check->n_late);
+	if (check->n_gaps > 0 && !c->common.json)
+		printf("%" PRIu64 " gaps: the daemon had to remove entries before it could push "
+		       "them, and says so\n",
+		       check->n_gaps);
 }
 
 static int verify(struct command *c, struct err *err)
@@ -169,10 +225,11 @@ static int verify(struct command *c, struct err *err)
 	struct audit_check *check = c->arg;
 	int r = read_key(check, err);
 
+	check->top_len = strlen(c->words[0]);
 	check->export = chain_export_new();
 	check->statements = json_object();
 	if (r == 0)
-		r = read_export(check, c->words[0], err);
+		r = read_export(check, c->words[0], 0, err);
 	if (r == 0)
 		r = check_seals(check, err);
 	if (r == 0)
@@ -192,10 +249,13 @@ int cmd_audit_verify(int argc, char **argv)
 	const struct manual manual = {
 		.name = "audit verify",
 		.synopsis = "--key PUB FILE",
-		.about = "Checks a sealed export (- for stdin): that no entry was changed, removed "
-			 "or put in, and that it\nis the daemon's whose key it is. It needs no "
-			 "daemon.",
-		.examples = "  cloche audit verify --key audit.pub audit.jsonl",
+		.about = "Checks a sealed export (- for stdin), or a directory with what a daemon "
+			 "has "
+			 "pushed to a store: that\nno entry was changed, removed or put in, and "
+			 "that "
+			 "it is the daemon's whose key it is. It needs no daemon.",
+		.examples = "  cloche audit verify --key audit.pub audit.jsonl\n"
+			    "  cloche audit verify --key audit.pub downloaded/",
 		.min_words = 1,
 		.max_words = 1,
 		.opts = rows,

@@ -105,6 +105,8 @@ void config_init(struct config *c)
 		.history_bytes = 64 * MIB,
 		.history_runs = 100000,
 		.currency = xstrdup("EUR"),
+		.audit_s3_region = xstrdup("us-east-1"),
+		.audit_s3_interval_ms = 60000,
 		.events_age_ms = 30 * DAY_MS,
 		.events_bytes = 256 * MIB,
 		.events_count = 1000000,

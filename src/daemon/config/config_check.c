@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #define ISSUER_MAX       255
+#define AUDIT_REGION_MAX 64
 #define WARM_MODULES_MAX 1000 /* less than ZYGOTE_WARM_MAX */
 
 static int check_ceiling(const char *name, uint64_t value, uint64_t max, struct err *err)
@@ -174,6 +175,17 @@ uint32_t config_engines_forbidden(const struct config *c)
 	return forbidden;
 }
 
+static int check_audit(const struct config *c, struct err *err)
+{
+	if (c->audit_s3_url && !c->audit_s3_credentials)
+		return err_field(err, "audit.s3_credentials", "is needed by audit.s3_url");
+	if (strlen(c->audit_s3_region) > AUDIT_REGION_MAX ||
+	    c->audit_s3_region[strspn(c->audit_s3_region, "abcdefghijklmnopqrstuvwxyz0123456789-")])
+		return err_field(err, "audit.s3_region",
+		                 "'%.80s' is not a region such as us-east-1", c->audit_s3_region);
+	return 0;
+}
+
 int config_check(struct config *c, struct err *err)
 {
 	char **const paths[] = {&c->file,
@@ -186,7 +198,8 @@ int config_check(struct config *c, struct err *err)
 	                        &c->network_ca_file,
 	                        &c->secrets_key_file,
 	                        &c->telemetry_headers_file,
-	                        &c->login_secret_file};
+	                        &c->login_secret_file,
+	                        &c->audit_s3_credentials};
 	int r;
 
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
@@ -213,6 +226,8 @@ int config_check(struct config *c, struct err *err)
 		r = check_signals(c->telemetry_signals, err);
 	if (r == 0)
 		r = check_login(c, err);
+	if (r == 0)
+		r = check_audit(c, err);
 	if (r == 0)
 		r = check_warm_modules(c->warm_modules, err);
 	if (r == 0 && c->identity_issuer)

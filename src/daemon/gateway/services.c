@@ -116,6 +116,11 @@ static int open_telemetry(struct gateway *g, struct err *err)
 	return 0;
 }
 
+static int open_audit(struct gateway *g, struct err *err)
+{
+	return senders_open_audit(&g->senders, g->store, g->events, g->seal_key, err);
+}
+
 static int open_keyring(struct gateway *g, struct err *err)
 {
 	int r = keyring_load(g->store, &g->keyring, err);
@@ -371,7 +376,8 @@ static int open_problems(struct gateway *g, struct err *err)
 	                                                     .secrets = g->secrets,
 	                                                     .provider = g->people.provider,
 	                                                     .hooks = g->senders.hooks,
-	                                                     .telemetry = g->telemetry});
+	                                                     .telemetry = g->telemetry,
+	                                                     .audit = g->senders.audit});
 	return 0;
 }
 
@@ -401,6 +407,7 @@ static int open_api(struct gateway *g, struct err *err)
 	                      .seal_key = g->seal_key,
 	                      .hooks = g->senders.hooks,
 	                      .telemetry = g->telemetry,
+	                      .audit = g->senders.audit,
 	                      .secrets = g->secrets,
 	                      .builds = g->builds,
 	                      .problems = g->problems,
@@ -450,10 +457,10 @@ static int start_history(struct gateway *g, struct err *err)
 }
 
 static int (*const steps[])(struct gateway *g, struct err *err) = {
-	open_loop,      open_store,     open_events,   open_secrets, open_outgoing,
-	open_telemetry, open_keyring,   open_identity, open_logins,  open_people,
-	open_meters,    open_history,   open_quota,    open_wall,    open_fleet,
-	open_builds,    open_wall_link, open_problems, open_api,     start_history,
+	open_loop,     open_store,    open_events,   open_secrets, open_outgoing,  open_telemetry,
+	open_keyring,  open_identity, open_logins,   open_people,  open_meters,    open_history,
+	open_quota,    open_wall,     open_fleet,    open_builds,  open_wall_link, open_audit,
+	open_problems, open_api,      start_history,
 };
 
 int services_open(struct gateway *g, struct err *err)
