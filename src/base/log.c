@@ -259,8 +259,8 @@ static void begin_text(struct line *line, enum log_level level, const char *even
 }
 
 /* One that is too long for a line is cut. */
-static void write_text(enum log_level level, const char *event, uint64_t now_us, const char *fmt,
-                       va_list args)
+static printf_like(4, 0) void write_text(enum log_level level, const char *event, uint64_t now_us,
+                                         const char *fmt, va_list args)
 {
 	struct line line = {0};
 	struct value whole;

@@ -118,7 +118,8 @@ void trace_hex(const uint8_t *bytes, size_t len, char *ret)
 void trace_context_format(const uint8_t trace_id[TRACE_ID_LEN], const uint8_t span_id[SPAN_ID_LEN],
                           bool is_sampled, char ret[TRACEPARENT_SIZE])
 {
-	memcpy(ret, "00-", 3);
+	ret[0] = ret[1] = '0'; /* the version */
+	ret[2] = '-';
 	trace_hex(trace_id, TRACE_ID_LEN, ret + 3);
 	ret[35] = '-';
 	trace_hex(span_id, SPAN_ID_LEN, ret + 36);

@@ -169,7 +169,7 @@ TEST(what_runs_inside_is_told_the_span_that_it_works_for)
 	span = span_begin(rig.telemetry, "exec");
 	CHECK(trace_env_get(rig.telemetry, span, &env));
 	CHECK(strncmp(env.parent, PARENT, 36) == 0);           /* the client's trace */
-	CHECK(strncmp(env.parent + 36, PARENT + 36, 16) != 0); /* another span */
+	CHECK(strncmp(env.parent + 36, &PARENT[36], 16) != 0); /* another span */
 	CHECK_STR(env.parent + 52, "-01");
 	CHECK_STR(env.state, "");
 	span_end(span, NULL);
