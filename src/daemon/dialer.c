@@ -154,7 +154,9 @@ static void dial(const struct dialer_process *p, const struct dial_request *req)
 	if (r != 0)
 		(void)snprintf(why, sizeof(why), "cannot resolve the name: %s", gai_strerror(r));
 	else
-		fd = try_all(p, list, dial_rules_name(&p->rules, req->host, req->port & 0xffff),
+		fd = try_all(p, list,
+		             !req->is_tenants &&
+		                     dial_rules_name(&p->rules, req->host, req->port & 0xffff),
 		             why, sizeof(why));
 	reply(p->link_fd, req->tag, fd, fd >= 0 ? "" : why);
 }

@@ -51,6 +51,7 @@ int senders_open(struct senders *s, struct loop *loop, struct store *store,
 	s->outgoing.dialer = dialer_new(loop);
 	dialer_attach(s->outgoing.dialer, dialer_fd);
 	config.outgoing = s->outgoing;
+	config.outgoing.is_tenants = true;
 	return hooks_open(&config, &s->hooks, err);
 }
 

@@ -9,6 +9,7 @@
 struct dial_request {
 	uint64_t tag;
 	uint32_t port;             /* 0: dial nothing, only answer */
+	uint32_t is_tenants;       /* a tenant has named it: places of the settings are closed */
 	char host[DIAL_HOST_SIZE]; /* a name or an address, without brackets */
 };
 struct dial_reply {

@@ -163,9 +163,10 @@ void dialer_free(struct dialer *d)
 	free(d);
 }
 
-uint64_t dialer_dial(struct dialer *d, const char *host, uint16_t port, dial_fn fn, void *arg)
+uint64_t dialer_dial(struct dialer *d, const char *host, uint16_t port, bool is_tenants, dial_fn fn,
+                     void *arg)
 {
-	struct dial_request req = {.tag = ++d->last_tag, .port = port};
+	struct dial_request req = {.tag = ++d->last_tag, .port = port, .is_tenants = is_tenants};
 	struct call *c = xnew0(struct call);
 
 	*c = (struct call){.dialer = d, .tag = req.tag, .fn = fn, .arg = arg};

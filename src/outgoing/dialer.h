@@ -18,7 +18,8 @@ struct dialer *dialer_new(struct loop *loop);
 void dialer_attach(struct dialer *d, int link_fd); /* owns it; replaces an earlier one */
 void dialer_free(struct dialer *d);                /* NULL is fine */
 /* Returns a tag for dialer_cancel(). */
-uint64_t dialer_dial(struct dialer *d, const char *host, uint16_t port, dial_fn fn, void *arg);
+uint64_t dialer_dial(struct dialer *d, const char *host, uint16_t port, bool is_tenants, dial_fn fn,
+                     void *arg);
 void dialer_ping(struct dialer *d); /* asks whether it answers */
 /* For how long there has been no dialer, or one that does not answer; 0: it owes no answer. */
 uint64_t dialer_silent_us(const struct dialer *d);

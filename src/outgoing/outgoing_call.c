@@ -278,8 +278,8 @@ struct outgoing_call *outgoing_call_new(const struct outgoing *outgoing,
 	if (c->refused)
 		loop_timer_set_in(c->timer, 0);
 	else
-		c->dial_tag =
-			dialer_dial(outgoing->dialer, c->server_name, url.port, on_dialled, c);
+		c->dial_tag = dialer_dial(outgoing->dialer, c->server_name, url.port,
+		                          outgoing->is_tenants, on_dialled, c);
 	return c;
 }
 

@@ -17,6 +17,9 @@ struct tls_context;
 struct outgoing {
 	struct loop *loop;
 	struct dialer *dialer;
+	/* Tenants name the URLs: what the settings open besides (daemon/dial_rules.h), such as a
+	 * collector on loopback, is closed to it. */
+	bool is_tenants;
 	struct tls_context *tls; /* NULL: this host has no certificates to check a server with */
 };
 

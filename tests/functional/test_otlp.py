@@ -277,6 +277,17 @@ def test_a_wrong_setting_is_named(tmp_path, options, field):
     assert done.returncode != 0 and field in done.stderr, done.stderr
 
 
+def test_a_webhook_does_not_reach_the_collector_by_its_name():
+    with Collector() as collector:
+        url = collector.url.replace("127.0.0.1", "localhost")
+        with daemon_with(url) as daemon:
+            wait_for(collector.metrics, what="metrics")  # the daemon itself may
+            call(daemon, "/v1/webhooks", {"url": f"{url}/hook"})
+            call(daemon, "/v1/sandboxes", {})  # something to tell of
+            wait_for(lambda: figures(daemon)["cloche_webhook_failures_total"] > 0, what="an attempt")
+            assert not collector.wrong and figures(daemon)["cloche_webhook_deliveries_total"] == 0
+
+
 def test_what_waits_is_sent_when_the_daemon_stops():
     with Collector() as collector:
         daemon = Daemon("--telemetry-otlp-url", collector.url, "--telemetry-interval", "1h", "--pool-max", "0").start()
