@@ -10,7 +10,7 @@ import subprocess
 import urllib.parse
 
 import pytest
-from harness.daemon import call, free_port, wait_for
+from harness.daemon import BUILD, call, free_port, wait_for
 from harness.login_provider import Browser, Provider, daemon_with, install
 
 pytestmark = [pytest.mark.neutral, pytest.mark.skipif(not shutil.which("npm"), reason="this host has no npm")]
@@ -257,6 +257,26 @@ def test_a_provider_that_is_down_is_named_and_the_admin_still_gets_in(place, tmp
         assert (status, refused["error"]["code"]) == (503, "unavailable")
         with Provider(place, daemon.url, port=provider_port):
             wait_for(lambda: Browser().log_in(daemon, "ann").url == daemon.url + "/", what="a login, once the provider is back")
+
+
+LOGIN = ["--login-issuer", "https://id.example.com", "--login-client-id", "cloche", "--login-role", "a=read:default"]
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (LOGIN[2:], "login.issuer: is needed"),
+    (["--login-issuer", "http://id.example.com", *LOGIN[2:]], "login.issuer: 'http://id.example.com' must be https"),
+    (["--login-issuer", "id.example.com", *LOGIN[2:]], "login.issuer: "),
+    (LOGIN[:2] + LOGIN[4:], "login.client_id: is needed"),
+    (LOGIN[:4], "login.roles: nobody has a role"),
+    ([*LOGIN, "--login-scope", "email"], "login.scopes: openid must be one of them"),
+    ([*LOGIN, "--login-role", "a=owner:default"], "login.roles: 'a=owner:default': 'owner' is no role"),
+    ([*LOGIN, "--login-role", "a=read"], "login.roles: 'a=read' is not VALUE=ROLE:PROJECT"),
+    ([*LOGIN, "--login-client-secret-file", "/nowhere"], "login.client_secret_file: '/nowhere': No such file"),
+], ids=lambda value: value if isinstance(value, str) else "")
+def test_settings_that_do_not_fit_are_named(tmp_path, words, said):
+    argv = [str(BUILD / "cloche"), "serve", "--data", str(tmp_path / "data"), "--run", str(tmp_path / "run"), "--listen", "none", *words]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120)
+    assert done.returncode != 0 and said in done.stdout + done.stderr
 
 
 def test_without_settings_there_is_no_provider(daemon):
