@@ -8,7 +8,7 @@ import shutil
 import signal
 
 import pytest
-from kernels.kernel import KERNELS, Kernel, KernelDied
+from kernels.kernel import KERNELS, Kernel
 
 pytestmark = pytest.mark.skipif(shutil.which("jshell") is None, reason="this host has no jshell: Debian's openjdk-17-jdk-headless has it")
 
@@ -18,7 +18,8 @@ def argv():
     lines = (KERNELS / "java" / "arguments").read_text().splitlines()
     words = [word for line in lines if not line.startswith("#") for word in line.split()]
     assert words[-1] == "/opt/cloche/kernels/java/Driver.java"
-    return ["java", *words[:-1], str(KERNELS / "java" / "Driver.java")]
+    cheap = "-XX:TieredStopAtLevel=1"  # a third less CPU where nothing runs for long
+    return ["java", cheap, *words[:-1], str(KERNELS / "java" / "Driver.java")]
 
 
 @pytest.fixture(scope="module")
@@ -188,10 +189,3 @@ def test_the_end_of_the_socket_ends_it(own):
 def test_a_peer_that_is_broken_ends_it(own):
     own.send_raw(b"nonsense\n")
     assert own.wait() == 70
-
-
-def test_code_that_kills_the_process_is_told_by_its_end(own):
-    own.start("Runtime.getRuntime().halt(9);")
-    with pytest.raises(KernelDied):
-        own.finish()
-    assert own.wait() == 9
