@@ -240,8 +240,8 @@ static void connect_now(struct syslog_feed *f)
 		broken(f, "this host has no certificates to check a server with");
 		return;
 	}
-	f->dial_tag =
-		dialer_dial(f->config.outgoing.dialer, f->place.host, f->place.port, on_dialled, f);
+	f->dial_tag = dialer_dial(f->config.outgoing.dialer, f->place.host, f->place.port,
+	                          f->config.outgoing.is_tenants, on_dialled, f);
 }
 
 static void on_timer(struct loop *loop, void *arg)
