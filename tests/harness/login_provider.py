@@ -32,7 +32,7 @@ def install(tmp_path_factory):
 
 
 class Provider:
-    """panva's oidc-provider, with ann (admin), bob (of team-a) and eve (nobody)."""
+    """panva's oidc-provider, with ann (admin), bob (of team-a), cara (its guest) and eve (nobody)."""
 
     def __init__(self, place, daemon_url, scopes=("openid", "profile", "email"), port=None, **settings):
         self.port = port or free_port()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A login provider for tests: panva's oidc-provider, which is certified, with three people and one client. Lines on stdin are orders, each is answered by a line.
+// A login provider for tests: panva's oidc-provider, which is certified, with four people and one client. Lines on stdin are orders, each is answered by a line.
 import { createServer } from "node:http";
 import { createInterface } from "node:readline";
 import { generateKeyPairSync } from "node:crypto";
@@ -11,6 +11,7 @@ const issuer = `http://127.0.0.1:${port}`;
 const PEOPLE = {
   ann: { name: "Ann Admin", email: "ann@example.org", email_verified: true, groups: ["cloche-admins", "team-a"] },
   bob: { name: "Bob Builder", email: "bob@example.org", email_verified: true, groups: ["team-a"] },
+  cara: { name: "Cara", email: "cara@example.org", email_verified: true, groups: ["team-a-guests"] },
   eve: { name: "Eve", email: "ann@example.org", email_verified: false, groups: ["visitors"] },
 };
 const grants = new Map();
