@@ -151,6 +151,23 @@ void api_let_in(struct http_req *req, const struct key *key)
 	access_enter(req); /* what it does from here on is this key's */
 }
 
+/* A person's role comes from the provider: no key that an admin makes would change it. */
+static int refuse_scope(const struct key *key, enum key_scope needed, struct err *err)
+{
+	const char *wanted = key_scope_name(needed), *has = key_scope_name(key_scope(key));
+
+	if (key_person(key)) {
+		(void)err_set(err, ERR_FORBIDDEN, 0,
+		              "this call needs the role '%s', you have '%s' in this project",
+		              wanted, has);
+		return err_hint(err, "whoever runs this daemon gives roles to your groups at the "
+		                     "login provider: the setting `login.roles`");
+	}
+	(void)err_set(err, ERR_FORBIDDEN, 0,
+	              "this call needs a key with scope '%s', this one has '%s'", wanted, has);
+	return err_hint(err, "an admin can make one: cloche key create --scope %s", wanted);
+}
+
 int api_authorize(struct http_req *req, struct err *err)
 {
 	const struct http_route *route = http_route(req);
@@ -164,9 +181,5 @@ int api_authorize(struct http_req *req, struct err *err)
 	if (!route || is_open(http_app_arg(req), route) ||
 	    (unsigned)key_scope(key) >= route->access)
 		return 0;
-	(void)err_set(
-		err, ERR_FORBIDDEN, 0, "this call needs a key with scope '%s', this one has '%s'",
-		key_scope_name((enum key_scope)route->access), key_scope_name(key_scope(key)));
-	return err_hint(err, "an admin can make one: cloche key create --scope %s",
-	                key_scope_name((enum key_scope)route->access));
+	return refuse_scope(key, (enum key_scope)route->access, err);
 }

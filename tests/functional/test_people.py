@@ -75,6 +75,7 @@ def test_a_role_holds_in_its_project_and_no_further(site):
     assert browser.ask(daemon, "/v1/sandboxes")[0] == 200
     status, refused = browser.ask(daemon, "/v1/keys")
     assert (status, refused["error"]["code"]) == (403, "forbidden")
+    assert "the role 'admin'" in refused["error"]["message"] and "login.roles" in refused["error"]["hint"]
     assert browser.ask(daemon, "/v1/sandboxes", **{"X-Cloche-Project": "default"})[0] == 403
     assert browser.ask(daemon, "/v1/sandboxes", **{"X-Cloche-Project": "nowhere"})[0] == 403
     assert browser.ask(daemon, "/v1/sandboxes", **{"X-Cloche-Project": "team-a"})[0] == 200
