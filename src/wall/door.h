@@ -42,6 +42,7 @@ struct door {
 	} sockets[WALL_SOCKETS];
 	struct list conns; /* struct conn */
 	size_t n_conns;
+	size_t n_wide_h2;      /* connections of HTTP/2 that may hold much (h2.c) */
 	struct list questions; /* struct question */
 	size_t n_questions;
 	struct bucket dns_rate, record_rate;

@@ -35,6 +35,8 @@ struct h2 *h2_new(struct proxy *p)
 
 	h->p = p;
 	list_init(&h->streams);
+	h->is_wide = p->config.door->n_wide_h2 < H2_WIDE_MAX;
+	p->config.door->n_wide_h2 += h->is_wide;
 	h->guest = h2_session_new_guest(h);
 	h->is_closing = !h->guest;
 	return h;
@@ -272,6 +274,8 @@ void h2_end(struct h2 *h)
 	list_for_each (&h->streams, struct h2_stream, s, link)
 		if (s->place == H2_SENT)
 			h2_stream_record(s, WALL_ALLOWED, "");
+	h->p->config.door->n_wide_h2 -= h->is_wide;
+	h->is_wide = false;
 }
 
 void h2_free(struct h2 *h)

@@ -7,10 +7,13 @@
 #include <nghttp2/nghttp2.h>
 
 #define H2_STREAMS_MAX   100
-#define H2_GUEST_WINDOW  ((size_t)64 * 1024 - 1) /* of a stream; the guest is near */
-#define H2_SERVER_WINDOW ((size_t)256 * 1024)    /* likewise; a server may be far */
-#define H2_WINDOW        ((size_t)1024 * 1024)   /* of a connection, towards each side */
-#define H2_FIELDS_MAX    (HTTP_FIELDS_MAX + 8)
+#define H2_STREAM_WINDOW ((size_t)256 * 1024)
+/* Of a connection, towards each side: so many streams that nobody reads do not hold up the others.
+ * A sandbox has few such, and all its others have one that is just enough to go on. */
+#define H2_WINDOW_WIDE (16 * H2_STREAM_WINDOW)
+#define H2_WINDOW      H2_STREAM_WINDOW
+#define H2_WIDE_MAX    8
+#define H2_FIELDS_MAX  (HTTP_FIELDS_MAX + 8)
 
 enum h2_pseudo { H2_METHOD, H2_SCHEME, H2_AUTHORITY, H2_PATH, H2_STATUS, H2_PSEUDOS };
 
@@ -82,6 +85,7 @@ struct h2 {
 	struct h2_stream *reaching;
 	struct bucket guest_idle, up_idle, resets;
 	bool is_closing;
+	bool is_wide; /* it has one of the door's wide windows */
 };
 
 /* h2_session.c: one session for each side. NULL if there is no memory. */

@@ -341,11 +341,13 @@ static nghttp2_session *new_session(struct h2 *h, bool for_guest)
 	return session;
 }
 
-static nghttp2_session *start(nghttp2_session *session, const nghttp2_settings_entry *entries,
-                              size_t n)
+static nghttp2_session *start(const struct h2 *h, nghttp2_session *session,
+                              const nghttp2_settings_entry *entries, size_t n)
 {
+	int32_t window = (int32_t)(h->is_wide ? H2_WINDOW_WIDE : H2_WINDOW);
+
 	if (session && nghttp2_submit_settings(session, NGHTTP2_FLAG_NONE, entries, n) == 0 &&
-	    nghttp2_session_set_local_window_size(session, NGHTTP2_FLAG_NONE, 0, H2_WINDOW) == 0)
+	    nghttp2_session_set_local_window_size(session, NGHTTP2_FLAG_NONE, 0, window) == 0)
 		return session;
 	nghttp2_session_del(session);
 	return NULL;
@@ -355,20 +357,20 @@ nghttp2_session *h2_session_new_guest(struct h2 *h)
 {
 	static const nghttp2_settings_entry entries[] = {
 		{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, H2_STREAMS_MAX},
-		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, H2_GUEST_WINDOW},
+		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, H2_STREAM_WINDOW},
 		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HTTP_HEAD_MAX},
 	};
 
-	return start(new_session(h, true), entries, ARRAY_SIZE(entries));
+	return start(h, new_session(h, true), entries, ARRAY_SIZE(entries));
 }
 
 nghttp2_session *h2_session_new_up(struct h2 *h)
 {
 	static const nghttp2_settings_entry entries[] = {
 		{NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
-		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, H2_SERVER_WINDOW},
+		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, H2_STREAM_WINDOW},
 		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HTTP_HEAD_MAX},
 	};
 
-	return start(new_session(h, false), entries, ARRAY_SIZE(entries));
+	return start(h, new_session(h, false), entries, ARRAY_SIZE(entries));
 }

@@ -19,8 +19,8 @@ struct h2_stream *h2_stream_new(struct h2 *h, int32_t guest_id)
 	h2_head_init(&s->in);
 	h2_head_init(&s->up_in);
 	http_head_init(&s->head, HTTP_REQUEST);
-	buf_init(&s->to_up.bytes, H2_GUEST_WINDOW);
-	buf_init(&s->to_guest.bytes, 2 * H2_SERVER_WINDOW);
+	buf_init(&s->to_up.bytes, H2_STREAM_WINDOW);
+	buf_init(&s->to_guest.bytes, 2 * H2_STREAM_WINDOW);
 	list_append(&h->streams, &s->link);
 	return s;
 }

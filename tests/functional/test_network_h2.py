@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from harness.certificates import Authority
-from harness.daemon import PATIENCE, wait_for
+from harness.daemon import IS_SANITIZED, PATIENCE, memory_kib, wait_for
 from harness.internet import RESOLVER
 from harness.internet_proxies import PASSWORD, USER
 
@@ -204,13 +204,9 @@ def test_a_guest_that_floods_is_cut_off(framed, internet):
     assert control(internet, "c.raw(PingFrame(0, b'12345678').serialize() * 3000)\nc.ask(1); said['x'] = c.result(1)")["x"][0] == 200
 
 
-def rss_kib(pid):
-    return int(next(line.split()[1] for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS")))
-
-
 def test_a_head_that_grows_when_it_is_read_is_cut_and_takes_no_memory(framed, walled_daemon):
     box = framed()
-    before = rss_kib(walled_daemon.wall_pid)
+    before = memory_kib(walled_daemon.wall_pid)
     said = say(box, """
 for i in range(1, 2 * 30, 2):
     c.ask(i, *[("x-large", "x" * 3900)] * 1000)
@@ -222,7 +218,7 @@ said["many"] = c.result(1)
 """)
     assert all("reset" in end or "closed" in end for end in said["ends"]), said["ends"]
     assert said["many"][0] in (400, "reset")
-    assert rss_kib(walled_daemon.wall_pid) - before < 8 * 1024
+    assert memory_kib(walled_daemon.wall_pid) - before < 8 * 1024
 
 
 def test_more_streams_than_are_allowed_at_a_time_are_refused_as_not_looked_at(framed):
@@ -238,22 +234,45 @@ said["first"] = c.result(1)[0]
     assert said == {"codes": [7], "n": 50, "first": 200}
 
 
-def test_who_does_not_read_holds_up_itself_alone_and_grows_nothing(framed, internet, walled_daemon):
-    box = framed()
-    before = rss_kib(walled_daemon.wall_pid)
-    said = say(box, """
+UNREAD = """
 c.is_reading = False
-c.send(*(c.head(i, path="/endless") for i in (1, 3)))
+c.send(*(c.head(i, path="/endless") for i in range(1, 30, 2)))
 while sum(map(len, c.bodies.values())) < 65535: c.read()
 c.is_reading = True
 c.send(WindowUpdateFrame(0, window_increment=65535))
-c.ask(5)
-said["other"] = c.result(5)[0]
-""")
-    assert said["other"] == 200
+c.ask(31)
+said["other"] = c.result(31)[0]
+"""
+
+
+def test_who_does_not_read_holds_up_itself_alone_and_grows_nothing(framed, internet, walled_daemon):
+    box = framed()
+    before = memory_kib(walled_daemon.wall_pid)
+    assert say(box, UNREAD)["other"] == 200
     sent = [e["sent"] for e in internet.seen("h2-endless")]
-    assert sent and max(sent) <= 1 << 20, "the server may send no more than the windows"
-    assert rss_kib(walled_daemon.wall_pid) - before < 8 * 1024
+    assert (len(sent), set(sent)) == (15, {256 * 1024}), "the server may send no more than the windows"
+    assert memory_kib(walled_daemon.wall_pid) - before < 12 * 1024
+
+
+HOLD = """
+held = [Client() for _ in range(20)]
+for c in held:
+    c.is_reading = False
+    c.send(*(c.head(i, path="/endless") for i in range(1, 30, 2)))
+for c in held:
+    while sum(map(len, c.bodies.values())) < 65535: c.read()
+open("/tmp/held", "w").close()
+__import__("signal").pause()
+"""
+
+
+def test_connections_that_hold_much_are_few(framed, walled_daemon):
+    box = framed()
+    before = memory_kib(walled_daemon.wall_pid)
+    box.sandbox.start(["python3", "-S", "/tmp/h2_client.py", "allowed.test", str(PORT), HOLD])
+    wait_for(lambda: box.sandbox.files.exists("/tmp/held"), 30, "its connections")
+    held = memory_kib(walled_daemon.wall_pid) - before
+    assert held < 60 * 1024 and (held > 20 * 1024 or IS_SANITIZED)  # 75 MiB, if each had a wide window
 
 
 BAD = ["ping", "settings", "empty", "push", "continuation", "bomb", "capital", "crlf", "connection", "long", "short", "status", "window", "overrun", "garbage"]
@@ -313,9 +332,10 @@ def test_each_stream_is_an_event_with_its_bytes(framed, walled_client):
     def events():
         return [e["data"] for e in walled_client.events(sandbox=box.sandbox.id, type="policy.decided") if e["data"].get("port") == PORT]
 
-    wait_for(lambda: [e for e in events() if e["verdict"] == "denied"], 10, "its event")
-    (denied,) = [e for e in events() if e["verdict"] == "denied"]
-    assert denied["name"] == "allowed.test"
+    both = wait_for(lambda: len(events()) == 2 and {e["verdict"]: e for e in events()}, 10, "their events")
+    assert (both["denied"]["name"], both["denied"]["rule"]) == ("allowed.test", 0)
+    assert (both["allowed"]["name"], both["allowed"]["rule"]) == ("allowed.test", 2)
+    assert 5000 < both["allowed"]["out_bytes"] < 6000 and 0 < both["allowed"]["in_bytes"] < 8000
 
 
 def test_a_change_of_the_policy_ends_the_streams_that_it_forbids_and_no_others(framed, internet):

@@ -62,7 +62,7 @@ class Handler(socketserver.StreamRequestHandler):
                 frame, length = Frame.parse_frame_header(memoryview(head))
                 frame.parse_body(memoryview(self.rfile.read(length)))
                 self.take(frame)
-        except (OSError, ValueError):
+        except (AssertionError, OSError, ValueError):
             pass
         note("h2-end")
 
@@ -116,6 +116,7 @@ class Handler(socketserver.StreamRequestHandler):
             if path == "/hint":
                 self.headers(stream, [(":status", "103"), ("link", came)])
             encoding = [("grpc-encoding", "gzip")] if path == "/echo/encoded" else []
+            assert self.windows[0] > 10000, "there is no room for a reply"
             self.headers(stream, [(":status", "200"), ("content-type", "application/json"), ("x-seen", came), *encoding])
             self.data(stream, json.dumps({"fields": fields, "length": len(request["body"]), "body": request["body"][:1000].decode("latin-1")}).encode())
             self.headers(stream, [("behind", "the reply"), ("x-seen-last", came)], "END_STREAM")
@@ -124,6 +125,7 @@ class Handler(socketserver.StreamRequestHandler):
         """Keeps to the windows; what it may send at once is logged."""
         self.headers(stream, [(":status", "200")])
         left = min(self.windows[0], self.windows.get(stream, self.initial))
+        self.windows[0] -= left
         self.data(stream, b"x" * left)
         note("h2-endless", sent=left)
 
