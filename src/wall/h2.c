@@ -29,6 +29,10 @@
 #define FRAME_ROOM ((size_t)20 * 1024)
 #define QUEUE_MAX  (4 * H2_STREAMS_MAX) /* frames: some for each stream */
 
+static const struct h2_room wide = {
+	.streams = H2_STREAMS_MAX, .window = H2_WINDOW_WIDE, .heads = 512 * 1024};
+static const struct h2_room narrow = {.streams = 16, .window = 65535, .heads = 64 * 1024};
+
 struct h2 *h2_new(struct proxy *p)
 {
 	struct h2 *h = xnew0(struct h2);
@@ -37,6 +41,7 @@ struct h2 *h2_new(struct proxy *p)
 	list_init(&h->streams);
 	h->is_wide = p->config.door->n_wide_h2 < H2_WIDE_MAX;
 	p->config.door->n_wide_h2 += h->is_wide;
+	h->room = h->is_wide ? &wide : &narrow;
 	h->guest = h2_session_new_guest(h);
 	h->is_closing = !h->guest;
 	return h;

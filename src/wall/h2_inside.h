@@ -6,12 +6,17 @@
 
 #include <nghttp2/nghttp2.h>
 
-#define H2_STREAMS_MAX   100
 #define H2_STREAM_WINDOW ((size_t)256 * 1024)
-/* Of a connection, towards each side: so many streams that nobody reads do not hold up the others.
- * A sandbox has few such, and all its others have one that is just enough to go on. */
-#define H2_WINDOW_WIDE (16 * H2_STREAM_WINDOW)
-#define H2_WINDOW      H2_STREAM_WINDOW
+
+/* What a connection may hold. A sandbox has few wide ones at a time; all its others have what is
+ * just enough to go on. */
+struct h2_room {
+	uint32_t streams;
+	int32_t window; /* in each direction */
+	size_t heads;   /* bytes of all its streams' */
+};
+#define H2_STREAMS_MAX 100
+#define H2_WINDOW_WIDE ((int32_t)(16 * H2_STREAM_WINDOW))
 #define H2_WIDE_MAX    8
 #define H2_FIELDS_MAX  (HTTP_FIELDS_MAX + 8)
 
@@ -67,6 +72,7 @@ struct h2_stream {
 	bool has_reply; /* the guest has its head, or will have */
 	bool is_recorded;
 	unsigned n_interim;
+	size_t n_head_bytes; /* that have come, from both sides */
 	uint64_t started_us, in_bytes, out_bytes;
 };
 
@@ -85,7 +91,9 @@ struct h2 {
 	struct h2_stream *reaching;
 	struct bucket guest_idle, up_idle, resets;
 	bool is_closing;
-	bool is_wide; /* it has one of the door's wide windows */
+	bool is_wide;
+	const struct h2_room *room;
+	size_t n_head_bytes; /* of all streams */
 };
 
 /* h2_session.c: one session for each side. NULL if there is no memory. */

@@ -91,6 +91,37 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 	return 0;
 }
 
+/* Whether there is room for one more field. */
+static bool count_head(struct h2_stream *s, size_t len)
+{
+	struct h2 *h = s->h;
+
+	if (h->n_head_bytes + len > h->room->heads)
+		return false;
+	h->n_head_bytes += len;
+	s->n_head_bytes += len;
+	return true;
+}
+
+static int on_guest_header(struct h2_stream *s, const char *name, size_t name_len,
+                           const char *value, size_t value_len)
+{
+	if (s->place == H2_ANSWERED)
+		return 0;
+	if (!count_head(s, name_len + value_len)) {
+		s->is_recorded =
+			true; /* it was not looked at, and comes again when others have gone */
+		h2_head_done(&s->in);
+		h2_stream_reset(s, NGHTTP2_REFUSED_STREAM);
+		return 0;
+	}
+	if (h2_head_add(&s->in, name, name_len, value, value_len) == 0)
+		return 0;
+	/* The rest of it is not even looked at, and the stream is reset. */
+	h2_stream_record(s, WALL_DENIED, "its head is too large");
+	return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+}
+
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
                      size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags,
                      void *arg)
@@ -101,14 +132,14 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	(void)flags;
 	if (!s)
 		return 0;
-	if (h2_head_add(is_guest(h, session) ? &s->in : &s->up_in, (const char *)name, name_len,
-	                (const char *)value, value_len) == 0)
-		return 0;
-	/* The rest of it is not even looked at, and the stream is reset. */
 	if (is_guest(h, session))
-		h2_stream_record(s, WALL_DENIED, "its head is too large");
-	else
-		h2_stream_record(s, WALL_FAILED, "the server's reply is too large");
+		return on_guest_header(s, (const char *)name, name_len, (const char *)value,
+		                       value_len);
+	if (count_head(s, name_len + value_len) &&
+	    h2_head_add(&s->up_in, (const char *)name, name_len, (const char *)value, value_len) ==
+	            0)
+		return 0;
+	h2_stream_record(s, WALL_FAILED, "the server's reply is too large");
 	return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 }
 
@@ -344,10 +375,9 @@ static nghttp2_session *new_session(struct h2 *h, bool for_guest)
 static nghttp2_session *start(const struct h2 *h, nghttp2_session *session,
                               const nghttp2_settings_entry *entries, size_t n)
 {
-	int32_t window = (int32_t)(h->is_wide ? H2_WINDOW_WIDE : H2_WINDOW);
-
 	if (session && nghttp2_submit_settings(session, NGHTTP2_FLAG_NONE, entries, n) == 0 &&
-	    nghttp2_session_set_local_window_size(session, NGHTTP2_FLAG_NONE, 0, window) == 0)
+	    nghttp2_session_set_local_window_size(session, NGHTTP2_FLAG_NONE, 0, h->room->window) ==
+	            0)
 		return session;
 	nghttp2_session_del(session);
 	return NULL;
@@ -355,8 +385,8 @@ static nghttp2_session *start(const struct h2 *h, nghttp2_session *session,
 
 nghttp2_session *h2_session_new_guest(struct h2 *h)
 {
-	static const nghttp2_settings_entry entries[] = {
-		{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, H2_STREAMS_MAX},
+	const nghttp2_settings_entry entries[] = {
+		{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, h->room->streams},
 		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, H2_STREAM_WINDOW},
 		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HTTP_HEAD_MAX},
 	};

@@ -34,6 +34,7 @@ static void body_done(struct h2_body *b)
 void h2_stream_free(struct h2_stream *s)
 {
 	list_remove(&s->link);
+	s->h->n_head_bytes -= s->n_head_bytes;
 	h2_head_done(&s->in);
 	h2_head_done(&s->up_in);
 	proxy_request_done(&s->request);

@@ -221,6 +221,20 @@ said["many"] = c.result(1)
     assert memory_kib(walled_daemon.wall_pid) - before < 8 * 1024
 
 
+def test_heads_are_held_up_to_a_bound_and_streams_beyond_it_come_again(framed):
+    said = say(framed(), """
+c.send(*(c.head(i, ("x-large", "%d" % i * 5000), method="POST", end=False) for i in range(101, 201, 2)))
+c.wait(199)
+said["codes"] = sorted(set(c.resets.values()))
+said["n"] = len(c.resets)
+c.send(*(DataFrame(i, b"", flags=["END_STREAM"]) for i in range(101, 201, 2) if i not in c.resets))
+c.wait(*range(101, 201, 2))
+c.ask(201, ("x-large", "y" * 10000))
+said["again"] = c.result(201)[0]
+""")
+    assert (said["codes"], said["again"]) == ([7], 200) and 10 < said["n"] < 25
+
+
 def test_more_streams_than_are_allowed_at_a_time_are_refused_as_not_looked_at(framed):
     said = say(framed(), """
 c.send(*(c.head(i, method="POST", end=False) for i in range(1, 301, 2)))

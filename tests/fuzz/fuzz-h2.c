@@ -126,7 +126,8 @@ static void check_held(const struct h2 *h)
 		to_up += s->to_up.bytes.len;
 		to_guest += s->to_guest.bytes.len;
 	}
-	assert(n <= H2_STREAMS_MAX && to_up <= H2_WINDOW_WIDE && to_guest <= 2 * H2_WINDOW_WIDE);
+	assert(n <= H2_STREAMS_MAX && to_up <= (size_t)H2_WINDOW_WIDE &&
+	       to_guest <= 2 * (size_t)H2_WINDOW_WIDE);
 }
 
 static void step(struct h2 *h, nghttp2_session **reader)
