@@ -120,7 +120,7 @@ static void begin_with(const struct event_chain_status *chain, void *arg)
 static void forget_gone(struct object_places *p)
 {
 	struct event_chain_status chain;
-	struct object_place *pl, *next;
+	struct object_place *pl = NULL, *next = NULL;
 
 	HASH_ITER (hh, p->all, pl, next) {
 		event_log_chain(p->events, pl->project_id, pl->is_audit, &chain);
@@ -175,9 +175,10 @@ int object_places_open(struct object_places *p, struct store *store, struct err 
 
 void object_places_close(struct object_places *p)
 {
-	struct object_place *pl, *next;
+	struct object_place *pl = NULL, *next = NULL;
 
-	HASH_ITER (hh, p->all, pl, next)
+	HASH_ITER (hh, p->all, pl, next) {
 		forget(p, pl);
+	}
 	store_audit_close(p->rows);
 }

@@ -53,7 +53,7 @@ static int read_place(const char *rest, struct syslog_place *ret, const char **w
 	if (n < 0 || (size_t)n >= sizeof(url) - 8)
 		return refuse_as(why, "is too long");
 	if (url_parse(url, (size_t)n, &u, why) < 0) {
-		n = snprintf(url, sizeof(url), "tcp://%s:%u", rest,
+		n = snprintf(url, sizeof(url), "tcp://%s:%d", rest,
 		             ret->is_tls ? TLS_PORT : TCP_PORT);
 		if (url_parse(url, (size_t)n, &u, why) < 0)
 			return -EINVAL;

@@ -55,7 +55,7 @@ def test_examples_name_options_that_there_are(pages):
                 if (command,) not in pages:
                     continue
                 known = pages[(command,)] + "".join(pages[w] for w in pages if w[:1] == (command,))
-                for option in re.findall(r"(?<=\s)(--[a-z][a-z-]*)", used.partition(" -- ")[0]):
+                for option in re.findall(r"(?<=\s)(--[a-z][a-z0-9-]*)", used.partition(" -- ")[0]):
                     assert option in known, f"{' '.join(words)}: {line.strip()} has {option}"
 
 
@@ -162,7 +162,7 @@ def test_the_manual_page_has_every_command_and_option(pages):
     leaves = {" ".join(words): page for words, page in pages.items() if words and not commands_of(page)}
     assert set(sections) == set(leaves)
     for name, page in leaves.items():
-        options = re.findall(r"^ +(?:-\w, +)?(--[a-z][a-z-]*)", page.partition("\nOptions:\n")[2].partition("\nExamples:\n")[0], re.M)
-        assert "--help" in options and not re.search(r"^ +--[a-z-]+ *\n +--", page, re.M), f"an option of {name} is not explained"
+        options = re.findall(r"^ +(?:-\w, +)?(--[a-z][a-z0-9-]*)", page.partition("\nOptions:\n")[2].partition("\nExamples:\n")[0], re.M)
+        assert "--help" in options and not re.search(r"^ +--[a-z0-9-]+ *\n +--", page, re.M), f"an option of {name} is not explained"
         for option in options:
             assert re.search(rf"^\\fB.*{option}\b", sections[name] + common, re.M), f"cloche.1 does not tell {option} of {name}"

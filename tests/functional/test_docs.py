@@ -149,7 +149,7 @@ def help_of(words):
 def check_shell(place, code):
     """What is for the operator's own machine is not run here; but it is shell, and its commands exist."""
     assert subprocess.run(["bash", "-n", "-c", code]).returncode == 0, place
-    for target in re.findall(r"^(?:sudo )?make ([a-z-]+)", code, re.M):
+    for target in re.findall(r"^(?:sudo )?make ([a-z0-9-]+)", code, re.M):
         assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.M), f"{place}: there is no make {target}"
     for line in re.findall(r"(?<!add )(?<!http )\bcloche ([a-z][^|;&\n]*)", re.sub(r"(^|\s)#.*", "", code)):
         words = line.split()

@@ -139,7 +139,7 @@ int cmd_login(int argc, char **argv)
 	};
 	const struct manual manual = {
 		.name = "login",
-		.synopsis = "[--project NAME]",
+		.synopsis = "[OPTIONS]",
 		.about = "Logs you in at the provider of the daemon (OpenID Connect): prints an "
 			 "address and a code, and waits until\n"
 			 "you have confirmed the code there, with any browser. What you may do "
@@ -179,7 +179,7 @@ int cmd_logout(int argc, char **argv)
 {
 	const struct manual manual = {
 		.name = "logout",
-		.synopsis = "",
+		.synopsis = "[OPTIONS]",
 		.about = "Ends the login that `cloche login` has made, here and at the daemon.",
 		.examples = "  cloche logout",
 	};
@@ -206,7 +206,7 @@ int cmd_whoami(int argc, char **argv)
 {
 	const struct manual manual = {
 		.name = "whoami",
-		.synopsis = "",
+		.synopsis = "[OPTIONS]",
 		.about = "Says who you are to the daemon: the person or the key, the role and the "
 			 "project.",
 		.examples = "  cloche whoami",

@@ -23,8 +23,10 @@ static const struct subcommand subcommands[] = {
          "  cloche run -T my-app ls",
          .n_words = 2, .first_opt = 5, .n_opts = 7},
 	{"build", template_build, "[OPTIONS] NAME|FILE",
-         "Builds a template from a recipe: one that comes with cloche, by its name (base, python,\n"
-         "python-datasci, node, node22, node26, bun, universal, r, java), or a file of your own.\n"
+         "Builds a template from a recipe: one that comes with cloche, by its name, or a file of "
+         "your\n"
+         "own. Those that come: base, python, python-datasci, node, node22, node26, bun, "
+         "universal, r, java.\n"
          "It is built in sandboxes, and the build goes on if this command is interrupted. The\n"
          "template has its name once it is complete.",
          "  cloche template build python\n"

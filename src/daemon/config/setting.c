@@ -92,7 +92,7 @@ const struct setting settings[] = {
 	{"events", "size", "events-size", SETTING_SIZE, AT(events_bytes), 64 * KIB, TIB, "how many bytes of events are kept"},
 	{"events", "count", "events-count", SETTING_COUNT64, AT(events_count), 100, UINT32_MAX, "how many events are kept"},
 	{"events", "rate", "events-rate", SETTING_COUNT, AT(events_rate), 1, 100000, "how many events a second one sandbox may cause, averaged over a while"},
-	{"audit", "s3_url", "audit-s3-url", SETTING_STRING, AT(audit_s3_url), 0, 0, "S3-compatible store that the event log and the audit log are pushed to, ENDPOINT/BUCKET[/PREFIX], such as https://s3.eu-central-1.amazonaws.com/audit/host1"},
+	{"audit", "s3_url", "audit-s3-url", SETTING_STRING, AT(audit_s3_url), 0, 0, "S3-compatible store that the event log and the audit log are pushed to, such as https://s3.eu-central-1.amazonaws.com/BUCKET/PREFIX"},
 	{"audit", "s3_region", "audit-s3-region", SETTING_STRING, AT(audit_s3_region), 0, 0, "region of that store (default us-east-1)"},
 	{"audit", "s3_credentials", "audit-s3-credentials", SETTING_STRING, AT(audit_s3_credentials), 0, 0, "file with its keys, as ~/.aws/credentials is written"},
 	{"audit", "s3_interval", "audit-s3-interval", SETTING_DURATION, AT(audit_s3_interval_ms), 1000, DAY_MS, "time between two pushes of what is new"},

@@ -89,7 +89,7 @@ static int set(struct http_req *req, const char *name, const struct secret **ret
 int e2b_create_secret(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
-	const struct secret *s;
+	const struct secret *s = NULL;
 	const char *name = NULL;
 	int r = body_text(http_json(req), "name", &name, err);
 
