@@ -192,10 +192,10 @@ def test_N11_a_rebound_name_gets_no_field(walled, internet):
 
 def test_N14_clients_that_cannot_be_looked_into_are_refused(walled, internet):
     box = walled(POLICY)
-    assert say(box, request("/v1/h2"), alpn="h2")[0] == 0
+    assert say(box, request("/v1/spdy"), alpn="spdy/3")[0] == 0
     assert say(box, request("/v1/both"), alpn="h2,http/1.1")[0] == 200
     assert say(box, request("/v1/old"), old="1.1")[0] == 0
-    assert not internet.seen("request", path="/v1/h2") and not internet.seen("request", path="/v1/old")
+    assert not internet.seen("request", path="/v1/spdy") and not internet.seen("request", path="/v1/old")
 
 
 def test_N13_a_sandboxs_issuer_is_good_for_that_sandbox_alone_and_has_no_key_inside(walled, walled_daemon):
