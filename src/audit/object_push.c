@@ -98,7 +98,7 @@ static void look_at(const struct event_chain_status *chain, void *arg)
 		return;
 	if (p->n_due == look->room) {
 		look->room = MAX(2 * look->room, (size_t)16);
-		p->due = xrealloc(p->due, look->room * sizeof(*p->due));
+		p->due = xrealloc(p->due, look->room * sizeof(struct object_place *));
 	}
 	p->due[p->n_due++] = pl;
 }

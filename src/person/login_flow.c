@@ -221,6 +221,7 @@ static void on_metadata(const struct provider_answer *answer, void *arg)
 {
 	struct flight *f = arg;
 	char state[RANDOM_SIZE], nonce[RANDOM_SIZE], verifier[RANDOM_SIZE];
+	const uint64_t until_us = clock_wall_us() + LOGIN_FLOW_US;
 	auto_free char *url = NULL, *sealed = NULL;
 
 	if (answer->problem != LOGIN_FINE) {
@@ -233,8 +234,7 @@ static void on_metadata(const struct provider_answer *answer, void *arg)
 	url = authorization_url(f->flow, f->redirect_url, state, nonce, verifier);
 	sealed = seal(f->flow, STATE_LABEL,
 	              json_pack("{s:s, s:s, s:s, s:I}", "state", state, "nonce", nonce, "verifier",
-	                        verifier, "until_us",
-	                        (json_int_t)(clock_wall_us() + LOGIN_FLOW_US)));
+	                        verifier, "until_us", (json_int_t)until_us));
 	OPENSSL_cleanse(verifier, sizeof(verifier));
 	if (url && sealed)
 		land(f, &(struct login_step){.url = url, .sealed = sealed});

@@ -8,6 +8,8 @@ import socket
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from .daemon import free_port, wait_for
 from .npm import NPM, made_once, run
 
@@ -18,7 +20,11 @@ SUFFIX = "._S3rver_object"
 
 
 def s3rver(tmp_path_factory):
-    """Its folder, installed once."""
+    """Its folder, installed once; skips where it does not run."""
+    if not shutil.which("npm"):
+        pytest.skip("this host has no npm")
+    if int(subprocess.check_output(["node", "--version"], text=True).lstrip("v").split(".")[0]) < 20:
+        pytest.skip("this host's Node is older than 20, which s3rver needs")
 
     def make(path):
         shutil.copytree(PACKAGE, path, dirs_exist_ok=True)

@@ -162,7 +162,9 @@ void probe_explain_userns(const char *proc_sys, int errnum, char *detail)
 
 		if (!is_set(proc_sys, i) || at >= PROBE_DETAIL_SIZE)
 			continue;
-		*strchr(name, '/') = '.';
+		for (char *c = name; *c; c++)
+			if (*c == '/') /* as sysctl writes it */
+				*c = '.';
 		at += snprintf(detail + at, PROBE_DETAIL_SIZE - (size_t)at, "; %s=%c%s", name,
 		               userns_settings[i].value,
 		               errnum || userns_settings[i].is_all
