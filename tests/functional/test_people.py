@@ -13,7 +13,7 @@ import pytest
 from harness.daemon import BUILD, call, free_port, wait_for
 from harness.login_provider import Browser, Provider, daemon_with, install
 
-pytestmark = [pytest.mark.neutral, pytest.mark.skipif(not shutil.which("npm"), reason="this host has no npm")]
+pytestmark = pytest.mark.skipif(not shutil.which("npm"), reason="this host has no npm")
 OFFLINE = ("openid", "profile", "email", "offline_access")
 
 
