@@ -35,7 +35,7 @@ def test_the_network_wall_is_measured_beside_no_wall_and_mitmproxy(tmp_path):
     r = subprocess.run(argv, capture_output=True, text=True, timeout=300)
     assert r.returncode == 0, r.stdout + r.stderr
     rows = json.loads(figures.read_text())["rows"]
-    assert len(rows) == 12 and all(one["p50"] > 0 for one in rows), rows
+    assert len(rows) == 13 and all(one["p50"] > 0 for one in rows), rows
 
 
 def test_an_unknown_section_is_named():

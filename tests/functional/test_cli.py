@@ -418,7 +418,7 @@ def test_a_refusal_speaks_of_commands_and_not_of_routes(cli, daemon):
     assert err == "cloche: no sandbox 'nope'\n  hint: 'cloche ps' lists those of your project\n"
     wrong = {**cli.env, "CLOCHE_URL": daemon.url, "CLOCHE_API_KEY": "wrong"}
     err = subprocess.run([CLOCHE, "ps"], env=wrong, capture_output=True, text=True).stderr
-    assert "hint: set CLOCHE_API_KEY, or give --key-file" in err
+    assert "hint: log in with `cloche login`, set CLOCHE_API_KEY, or give --key-file" in err
     wrong["CLOCHE_URL"] = daemon.url.replace("http:", "https:")
     err = subprocess.run([CLOCHE, "ps"], env=wrong, capture_output=True, text=True).stderr
     assert "SSL_CERT_FILE" in err and "write http://" in err
