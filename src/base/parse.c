@@ -159,43 +159,72 @@ size_t base64url_encode(const void *data, size_t len, char *ret)
 	return n;
 }
 
-static int base64_value(char c)
+/* A table, since bodies of megabytes are read in one turn of a loop. */
+#define KNOWN 0x40
+static const unsigned char base64_values[256] = {
+	['A'] = KNOWN | 0,  ['B'] = KNOWN | 1,  ['C'] = KNOWN | 2,  ['D'] = KNOWN | 3,
+	['E'] = KNOWN | 4,  ['F'] = KNOWN | 5,  ['G'] = KNOWN | 6,  ['H'] = KNOWN | 7,
+	['I'] = KNOWN | 8,  ['J'] = KNOWN | 9,  ['K'] = KNOWN | 10, ['L'] = KNOWN | 11,
+	['M'] = KNOWN | 12, ['N'] = KNOWN | 13, ['O'] = KNOWN | 14, ['P'] = KNOWN | 15,
+	['Q'] = KNOWN | 16, ['R'] = KNOWN | 17, ['S'] = KNOWN | 18, ['T'] = KNOWN | 19,
+	['U'] = KNOWN | 20, ['V'] = KNOWN | 21, ['W'] = KNOWN | 22, ['X'] = KNOWN | 23,
+	['Y'] = KNOWN | 24, ['Z'] = KNOWN | 25, ['a'] = KNOWN | 26, ['b'] = KNOWN | 27,
+	['c'] = KNOWN | 28, ['d'] = KNOWN | 29, ['e'] = KNOWN | 30, ['f'] = KNOWN | 31,
+	['g'] = KNOWN | 32, ['h'] = KNOWN | 33, ['i'] = KNOWN | 34, ['j'] = KNOWN | 35,
+	['k'] = KNOWN | 36, ['l'] = KNOWN | 37, ['m'] = KNOWN | 38, ['n'] = KNOWN | 39,
+	['o'] = KNOWN | 40, ['p'] = KNOWN | 41, ['q'] = KNOWN | 42, ['r'] = KNOWN | 43,
+	['s'] = KNOWN | 44, ['t'] = KNOWN | 45, ['u'] = KNOWN | 46, ['v'] = KNOWN | 47,
+	['w'] = KNOWN | 48, ['x'] = KNOWN | 49, ['y'] = KNOWN | 50, ['z'] = KNOWN | 51,
+	['0'] = KNOWN | 52, ['1'] = KNOWN | 53, ['2'] = KNOWN | 54, ['3'] = KNOWN | 55,
+	['4'] = KNOWN | 56, ['5'] = KNOWN | 57, ['6'] = KNOWN | 58, ['7'] = KNOWN | 59,
+	['8'] = KNOWN | 60, ['9'] = KNOWN | 61, ['+'] = KNOWN | 62, ['/'] = KNOWN | 63,
+};
+
+/* The 24 bits of four characters, or UINT32_MAX. */
+static uint32_t base64_word(const unsigned char text[4])
 {
-	if (c >= 'A' && c <= 'Z')
-		return c - 'A';
-	if (c >= 'a' && c <= 'z')
-		return c - 'a' + 26;
-	if (c >= '0' && c <= '9')
-		return c - '0' + 52;
-	return c == '+' ? 62 : c == '/' ? 63 : -1;
+	const uint32_t a = base64_values[text[0]], b = base64_values[text[1]];
+	const uint32_t c = base64_values[text[2]], d = base64_values[text[3]];
+
+	if (!(a & b & c & d & KNOWN))
+		return UINT32_MAX;
+	return (a & 0x3f) << 18 | (b & 0x3f) << 12 | (c & 0x3f) << 6 | (d & 0x3f);
+}
+
+/* The last four, of which one or two may be padding. Returns how many bytes they stand for. */
+static ssize_t base64_decode_end(const char *text, unsigned char *ret)
+{
+	const int pad = (text[3] == '=') + (text[3] == '=' && text[2] == '=');
+	unsigned char four[] = {(unsigned char)text[0], (unsigned char)text[1],
+	                        (unsigned char)(pad > 1 ? 'A' : text[2]),
+	                        (unsigned char)(pad > 0 ? 'A' : text[3])};
+	const uint32_t word = base64_word(four);
+
+	if (word == UINT32_MAX || (pad == 1 && (word & 0xff)) || (pad == 2 && (word & 0xffff)))
+		return -EINVAL;
+	for (int i = 0; i < 3 - pad; i++)
+		ret[i] = (unsigned char)(word >> (16 - 8 * i));
+	return 3 - pad;
 }
 
 ssize_t base64_decode(const char *text, size_t len, void *ret)
 {
 	unsigned char *q = ret;
+	ssize_t n;
 
 	if (len % 4 != 0)
 		return -EINVAL;
-	for (size_t i = 0; i < len; i += 4) {
-		int pad = i + 4 < len ? 0
-		                      : (text[i + 3] == '=') +
-		                                (text[i + 3] == '=' && text[i + 2] == '=');
-		uint32_t word = 0;
+	if (len == 0)
+		return 0;
+	for (size_t i = 0; i < len - 4; i += 4) {
+		const uint32_t word = base64_word((const unsigned char *)text + i);
 
-		for (int k = 0; k < 4; k++) {
-			int v = k >= 4 - pad ? 0 : base64_value(text[i + (size_t)k]);
-
-			if (v < 0)
-				return -EINVAL;
-			word = word << 6 | (uint32_t)v;
-		}
-		if ((pad == 1 && (word & 0xff)) || (pad == 2 && (word & 0xffff)))
+		if (word == UINT32_MAX)
 			return -EINVAL;
 		*q++ = (unsigned char)(word >> 16);
-		if (pad < 2)
-			*q++ = (unsigned char)(word >> 8);
-		if (pad < 1)
-			*q++ = (unsigned char)word;
+		*q++ = (unsigned char)(word >> 8);
+		*q++ = (unsigned char)word;
 	}
-	return q - (unsigned char *)ret;
+	n = base64_decode_end(text + len - 4, q);
+	return n < 0 ? n : q + n - (unsigned char *)ret;
 }
