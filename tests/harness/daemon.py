@@ -37,6 +37,17 @@ READY_S = 60 * PATIENCE
 STOP_S = 60 * PATIENCE
 
 
+def refused_start(directory, *options):
+    """What a daemon says that does not start with these options. It may have made its room before it found out, which is gigabytes: nothing is kept."""
+    argv = [BUILD / "cloche", "serve", "--data", directory / "data", "--run", directory / "run", "--listen", "none", *options]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=120 * PATIENCE)
+    finally:
+        shutil.rmtree(directory / "data", ignore_errors=True)
+    assert done.returncode != 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
 def free_port():
     """One that the kernel gives to nobody by itself: else a client of whoever runs beside us may have it before the daemon."""
     while True:
