@@ -106,6 +106,9 @@ struct event_config {
 	struct store *store; /* to be closed after the log */
 	const char *boot_id; /* of the running kernel; "" = not known */
 	struct event_limits limits;
+	/* Of sandboxes that help with a call, a build's say: their entries do not tell what the
+	 * caller has asked for. NULL = none. */
+	const char *helpers_project_id;
 };
 
 /* How long a project's entries are kept, instead of the limit for all; 0: as that says. The bounds
@@ -130,7 +133,8 @@ struct event_origin {
 	const char *agent;  /* what it says it is; only printable ASCII of it is kept */
 };
 void event_log_set_origin(struct event_log *log, const struct event_origin *origin); /* copied */
-bool event_log_was_told(const struct event_log *log); /* entries were made since */
+/* Entries were made since, of a project that is no helper's. */
+bool event_log_was_told(const struct event_log *log);
 
 /* An entry being made. Ids are borrowed until event_end(); NULL means none. */
 struct event {

@@ -151,7 +151,8 @@ static void enqueue(struct event_log *log, const struct event *e, const char *da
 	memcpy(w->data, data, size);
 	memcpy(w->data + size, log->person, person_size);
 	w->person = w->data + size;
-	log->is_told = true;
+	log->is_told |=
+		!log->helpers_project_id[0] || strcmp(w->project_id, log->helpers_project_id) != 0;
 	if (is_audit(w->type)) {
 		wait_later(log, w);
 		return;
@@ -402,6 +403,7 @@ int event_log_open(const struct event_config *config, struct event_log **ret, st
 
 	log->loop = config->loop;
 	log->limits = config->limits;
+	copy(log->helpers_project_id, sizeof(log->helpers_project_id), config->helpers_project_id);
 	log->rate.per_second = config->limits.rate;
 	list_init(&log->waiting);
 	list_init(&log->later);

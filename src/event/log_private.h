@@ -25,6 +25,7 @@ struct event_log {
 	struct list later; /* of the audit log: they join those that wait in a while */
 	size_t n_waiting, n_later;
 	bool is_told;
+	char helpers_project_id[ID_SIZE];
 	bool is_write_due;
 	struct loop_timer *retry, *sweep, *retain, *join;
 	struct rate rate;

@@ -58,7 +58,7 @@ struct http_req {
 	size_t n_params;
 	void *user, *state;
 	bool is_let_in; /* authorize() did */
-	bool is_told;
+	bool is_told, is_read;
 	void *trace;
 	char subject[HTTP_SUBJECT_SIZE];
 	http_fn recheck; /* its own; NULL = the app's */

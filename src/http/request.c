@@ -231,14 +231,24 @@ const char *http_subject(const struct http_req *req)
 	return req->subject;
 }
 
-void http_set_told(struct http_req *req)
+void http_set_told(struct http_req *req, bool is_told)
 {
-	req->is_told = true;
+	req->is_told = is_told;
 }
 
 bool http_is_told(const struct http_req *req)
 {
 	return req->is_told;
+}
+
+void http_set_read(struct http_req *req)
+{
+	req->is_read = true;
+}
+
+bool http_is_read(const struct http_req *req)
+{
+	return req->is_read;
 }
 
 void http_set_trace(struct http_req *req, void *trace)

@@ -174,13 +174,15 @@ uint64_t http_peer_network(const struct http_req *req);
 /* Where the client calls from, as text: an address, or "unix:UID". */
 #define HTTP_PEER_SIZE 48
 const char *http_peer(const struct http_req *req);
-/* For the app's ended(): the id of what the request was about, "" unless it was set; and whether it
- * was told of elsewhere. */
+/* For the app's ended(): the id of what the request was about, "" unless it was set; whether it was
+ * told of elsewhere; and whether it only read, where the route does not say so. */
 #define HTTP_SUBJECT_SIZE 40
 void http_set_subject(struct http_req *req, const char *id);
 const char *http_subject(const struct http_req *req);
-void http_set_told(struct http_req *req);
+void http_set_told(struct http_req *req, bool is_told);
 bool http_is_told(const struct http_req *req);
+void http_set_read(struct http_req *req);
+bool http_is_read(const struct http_req *req);
 /* What the app's enter() and ended() keep with it (the handler has http_set_state()). */
 void http_set_trace(struct http_req *req, void *trace);
 void *http_trace(const struct http_req *req);

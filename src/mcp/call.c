@@ -117,6 +117,8 @@ int call_start(struct mcp *m, struct http_req *req, struct session *s,
 	};
 	(void)snprintf(c->key_id, sizeof(c->key_id), "%s", key_id(http_user(req)));
 	(void)snprintf(c->project_id, sizeof(c->project_id), "%s", caller_project(req));
+	if (c->tool->flags & TOOL_READS)
+		http_set_read(req);
 	list_append(&m->calls, &c->link);
 	http_on_done(req, on_client_done, c);
 	call_ref(c);

@@ -11,6 +11,7 @@
  */
 #include "mcp/inside.h"
 
+#include "api/frame/access.h"
 #include "api/frame/body.h"
 
 #include <stdio.h>
@@ -67,11 +68,15 @@ static void run_tool(struct mcp_call *c, struct sandbox *s)
 static void on_awake(struct sandbox *s, const struct err *err, void *arg)
 {
 	struct mcp_call *c = arg;
+	struct http_req *req = c->req;
 
-	if (!c->is_over && err)
+	if (!c->is_over && err) {
 		call_fail(c, err);
-	else if (!c->is_over)
+	} else if (!c->is_over) {
+		access_enter_again(req);
 		run_tool(c, s);
+		access_leave(req);
+	}
 	call_unref(c);
 }
 
@@ -80,6 +85,7 @@ static int run_in(struct mcp_call *c, struct sandbox *s, struct err *err)
 	int r;
 
 	(void)snprintf(c->sandbox_id, sizeof(c->sandbox_id), "%s", sandbox_id(s));
+	http_set_subject(c->req, sandbox_id(s));
 	if (!sandbox_wakes_by_call(s)) {
 		run_tool(c, s);
 		return 0;
@@ -169,6 +175,7 @@ static void on_made(struct sandbox *sandbox, const struct err *err, void *arg)
 	auto_free struct making *making = arg;
 	struct session *s = session_of(making);
 	struct mcp_call *c;
+	struct http_req *req;
 	struct err failure;
 
 	if (!s) {
@@ -180,11 +187,14 @@ static void on_made(struct sandbox *sandbox, const struct err *err, void *arg)
 	if (sandbox)
 		(void)snprintf(s->sandbox_id, sizeof(s->sandbox_id), "%s", sandbox_id(sandbox));
 	while ((c = next_waiting(s))) {
+		req = c->req;
 		c->waits = false;
+		access_enter_again(req);
 		if (err)
 			call_fail(c, err);
 		else if (run_in(c, sandbox, &failure) < 0)
 			call_fail(c, &failure);
+		access_leave(req);
 	}
 }
 

@@ -80,6 +80,40 @@ def test_the_wire_of_e2b_and_tools_of_mcp_are_told_too(daemon):
     assert (entry["type"], entry["data"]["path"], entry["data"]["route"]) == ("api.write", "/tmp/told", "/mcp")
 
 
+def test_what_a_call_does_after_it_had_to_wait_is_told_as_its_callers(daemon, client, make_sandbox):
+    sandbox = make_sandbox(idle_timeout=0.3, on_idle="pause")
+    wait_for(lambda: sandbox.refresh().state == "paused", what="the pause")
+    assert call(daemon, "POST", f"/v1/sandboxes/{sandbox.id}/execs", {"argv": ["true"]}, headers={"User-Agent": "waited/1"})[0] == 200
+    (started,) = client.events(sandbox=sandbox.id, type="exec.started")
+    assert started["key_id"] and started["request_id"] and (started["from"], started["agent"]) == ("127.0.0.1", "waited/1")
+
+
+def test_the_first_tool_of_a_session_which_makes_its_sandbox_is_told_itself(daemon, client):
+    with Session(daemon.url, daemon.key) as session:
+        session.http.headers["User-Agent"] = "first/1"
+        session.call("write_file", path="/tmp/first", content="x")
+        entry = wait_for(lambda: [e for e in audit(daemon) if e["agent"] == "first/1" and e["type"] == "api.write"], 10, "the tool")[0]
+        assert entry["data"]["path"] == "/tmp/first" and entry["sandbox_id"] and entry["key_id"]
+    with Session(daemon.url, daemon.key) as session:
+        session.http.headers["User-Agent"] = "first/2"
+        session.call("exec", command="true")
+        assert [e["key_id"] for e in client.events(type="exec.started") if e["agent"] == "first/2"] == [entry["key_id"]]
+
+
+def test_what_the_path_named_is_told_and_a_token_is_not(daemon, sandbox):
+    snapshot = sandbox.snapshot()
+    assert call(daemon, "GET", f"/v1/snapshots/{snapshot.id}/archive")[0] == 200
+    token = call(daemon, "GET", f"/templates/x/files/{'0b' * 32}")[1]["url"].rpartition("/")[2]
+    assert call(daemon, "PUT", f"/templatefiles/{token}", b"x", key="")[0] < 500
+
+    def of(route):
+        return wait_for(lambda: [e for e in audit(daemon) if e["data"].get("route") == route], 10, route)[-1]
+    read, write = of("/v1/snapshots/{snapshot}/archive"), of("/templatefiles/{token}")
+    assert (read["type"], read["data"]["params"]) == ("api.read", {"snapshot": snapshot.id})
+    assert write["type"] == "api.write" and write["key_id"] and write["data"]["params"] == {}
+    assert token not in json.dumps(audit(daemon))
+
+
 def test_a_project_sees_its_own_audit_log_and_only_an_admin_of_default_sees_all(daemon, sandbox, project_keys):
     call(daemon, "PUT", f"/v1/sandboxes/{sandbox.id}/files?path=/tmp/mine", b"1")
     told(daemon, sandbox.id, 1)

@@ -32,6 +32,11 @@ class Route:
         return "vercel" if self.path.startswith("/vercel/") else "native" if self.path.startswith(("/v1/", "/metrics", "/mcp", "/.well-known")) else "e2b"
 
     @property
+    def is_of_sandbox(self):
+        """It is about one sandbox, which is there."""
+        return re.match(r"/v1/sandboxes/\{id\}|(/v2)?/sandboxes/\{id\}|.*\{session_id\}|/(process|filesystem)\.|/files$|/execute|/contexts", self.path) is not None
+
+    @property
     def is_inside(self):
         """A sandbox's own token lets in, and no key."""
         return self.wire == "e2b" and not self.scope
@@ -357,6 +362,44 @@ THEIRS = {
     f"POST {VERCEL}/{{name}}/fork": Row({}, rank=5),
 }
 ROWS = {**NATIVE, **E2B, **THEIRS}
+
+# Some reads of content are a POST, and some GETs open a way to write. All other GETs that are told give out content.
+READS = {"POST /process.Process/Connect", f"POST {SESSION}/fs/read"}
+OPENS = {"GET /v1/sandboxes/{id}/execs/{exec_id}/attach", "GET /v1/sandboxes/{id}/ports/{port}/tcp", "GET /templates/{id}/files/{hash}", "GET /volumes/{id}"}
+
+# Those that neither change something nor give out what is in a sandbox, a volume, an archive or a log: no log tells who has called them. Each has to be named here,
+# so a new route is told until somebody decides otherwise.
+UNTOLD = set("""
+GET /v1/health, GET /v1/ready, GET /v1/figures, GET /v1/doctor, GET /v1/settings, GET /metrics, GET /v1/usage, GET /v1/history, GET /v1/history/running,
+GET /v1/events, GET /v1/events/head, GET /v1/events/seals, GET /v1/quota, GET /v1/projects/{project_id}/quota, GET /v1/keys/{key_id}/quota,
+GET /v1/login, GET /v1/login/oidc/start, GET /v1/login/oidc/callback,
+GET /v1/sandboxes, GET /v1/sandboxes/{id}, GET /v1/sandboxes/{id}/tree, GET /v1/sandboxes/{id}/usage, GET /v1/sandboxes/{id}/usage/samples,
+GET /v1/sandboxes/{id}/network, GET /v1/sandboxes/{id}/network/decisions, GET /v1/sandboxes/{id}/network/suggestion, POST /v1/sandboxes/{id}/network/explain,
+GET /v1/sandboxes/{id}/execs, GET /v1/sandboxes/{id}/execs/{exec_id}, GET /v1/sandboxes/{id}/execs/{exec_id}/wait,
+GET /v1/sandboxes/{id}/contexts, GET /v1/sandboxes/{id}/contexts/{context_id}, GET /v1/sandboxes/{id}/ports,
+GET /v1/sandboxes/{id}/files/stat, GET /v1/sandboxes/{id}/files/exists, GET /v1/sandboxes/{id}/files/list, GET /v1/sandboxes/{id}/files/watch,
+GET /v1/snapshots, GET /v1/snapshots/{snapshot}, GET /v1/snapshots/{snapshot}/tree, GET /v1/volumes, GET /v1/volumes/{volume},
+GET /v1/templates, GET /v1/templates/{template}, GET /v1/builds, GET /v1/builds/{build_id}, GET /v1/secrets, GET /v1/secrets/{secret},
+GET /.well-known/openid-configuration, GET /.well-known/jwks.json, GET /v1/identity, GET /v1/webhooks, GET /v1/webhooks/{webhook_id}, GET /v1/keys, GET /v1/projects,
+GET /mcp, POST /mcp,
+GET /sandboxes, GET /v2/sandboxes, GET /sandboxes/metrics, GET /sandboxes/{id}, GET /sandboxes/{id}/metrics, GET /snapshots,
+GET /templates, GET /v2/templates, GET /default-templates, GET /templates/aliases/{alias}, GET /templates/{id}/tags, GET /templates/{id}/tags/count,
+GET /templates/{id}/tags/exists, GET /templates/{id}/tags/groups, GET /templates/{id}/tags/{tag}/assignments, GET /secrets, GET /secrets/{secret_id}, GET /volumes,
+GET /volumecontent/{id}/dir, GET /volumecontent/{id}/path, GET /health, GET /contexts,
+POST /process.Process/List, POST /filesystem.Filesystem/Stat, POST /filesystem.Filesystem/ListDir, POST /filesystem.Filesystem/WatchDir,
+POST /filesystem.Filesystem/CreateWatcher, POST /filesystem.Filesystem/GetWatcherEvents, POST /filesystem.Filesystem/RemoveWatcher,
+GET /vercel/api/v2/sandboxes, GET /vercel/api/v2/sandboxes/sessions, GET /vercel/api/v2/sandboxes/sessions/{session_id},
+GET /vercel/api/v2/sandboxes/sessions/{session_id}/cmd, GET /vercel/api/v2/sandboxes/sessions/{session_id}/cmd/{command_id},
+GET /vercel/api/v2/sandboxes/snapshots, GET /vercel/api/v2/sandboxes/snapshots/tree, GET /vercel/api/v2/sandboxes/snapshots/{snapshot_id},
+GET /vercel/api/v2/sandboxes/drives, GET /vercel/api/v2/sandboxes/drives/{drive}, GET /vercel/api/v2/sandboxes/{name}
+""".replace("\n", " ").strip().split(", "))
+
+TOOLS = {  # every tool of MCP and how it is called, in an order that works; all of them are told
+    "create_sandbox": {}, "list_sandboxes": {}, "exec": {"command": "true"}, "run_code": {"code": "1"}, "write_file": {"path": "/tmp/here", "content": "x"},
+    "read_file": {"path": "/tmp/here"}, "list_files": {"path": "/tmp"}, "open_port": {"port": 3000}, "snapshot_sandbox": {}, "fork_sandbox": {"memory": False},
+    "close_sandbox": {"sandbox_id": "<sandbox>"},
+}
+TOOLS_THAT_READ = {"list_sandboxes", "read_file", "list_files"}
 
 
 def named(text, world):

@@ -15,6 +15,7 @@ import time
 
 import pytest
 from harness.daemon import PATIENCE, Daemon, call, wait_for
+from harness.mcp import Session
 from harness.running import running
 from security import matrix
 from security.matrix import ROWS, VERCEL, request
@@ -200,6 +201,11 @@ def names_ids(route, row):
     return bool(words - {"secret"})
 
 
+def has_failed(status):
+    """501 is what this daemon is not set up for: no login provider."""
+    return status >= 500 and status != 501
+
+
 def check(wrong):
     assert not wrong, "\n".join(wrong)
 
@@ -219,7 +225,7 @@ def test_T06_what_is_another_projects_is_not_there(site, worlds):
             expected = 403 if row.is_operators else row.refusal
             if status != expected:
                 wrong.append(f"{route.name}: {status}, not {expected}: {text[:200]}")
-        elif status >= 500 or text in mine:
+        elif has_failed(status) or text in mine:
             wrong.append(f"{route.name}: {status} {text[:300]}")
         if not route.is_inside and row.refusal >= 400 and names_ids(route, row):
             unknown = answer(site, request(route, row, ghost), fields)
@@ -309,7 +315,7 @@ def opened(daemon, world, key):
         fields = letter(route, key, tokens)
         if row.opens:
             yield Open(daemon, route.name, request(route, row.opens, ids), fields)
-        if route.body != "none" and not route.is_inside:
+        if route.body != "none" and not route.is_inside and not route.path.startswith("/v1/login/oidc/"):  # refused at once: there is no provider
             method, path, own, _ = request(route, row, ids)
             yield Open(daemon, f"{route.name}, its body", (method, path, {**own, "Content-Length": "100"}, None), fields)
 
@@ -362,20 +368,100 @@ def test_T06_another_projects_cursor_tells_nothing(site, worlds):
             continue
         asked = [(method, f"{path}100&{row.cursor}={c}", own, None) for c in (cursor, cursor if row.cursor == "after" else unknown_like(cursor))]
         theirs, unknown = (answer(site, one, letter(route, other.keys["admin"])) for one in asked)
-        if theirs[0] >= 500 or theirs[1] in mine or (theirs[0], plain(theirs[1], {})) != (unknown[0], plain(unknown[1], {})):
+        if has_failed(theirs[0]) or theirs[1] in mine or (theirs[0], plain(theirs[1], {})) != (unknown[0], plain(unknown[1], {})):
             wrong.append(f"{route.name}: {theirs} is not {unknown}")
     check(wrong)
 
 
-def test_T06_the_rightful_key_is_refused_nowhere(site, worlds):
-    mine, wrong = worlds[0], []
+@pytest.fixture(scope="module")
+def rightful(site, worlds):
+    """What each route has answered to the rightful key. Each call says in its User-Agent which route it is about."""
+    mine, answers = worlds[0], {}
     for route in sorted(ROUTES, key=lambda route: ROWS[route.name].rank):
         row = ROWS[route.name]
         fields = letter(route, site.key if row.is_operators else mine.keys["admin"], mine.tokens)
         ids = {**mine.ids, "mcp": mine.open_mcp(mine.keys["admin"])} if route.path == "/mcp" else mine.ids  # it ends with who has held it
-        status, text = answer(site, request(route, row, ids), fields)
-        if status in {401, 403, row.refusal if row.refusal >= 400 else 404} or status >= 500:
+        answers[route.name] = answer(site, request(route, row, ids), {**fields, "User-Agent": agent_of(route)})
+    return answers
+
+
+def agent_of(route):
+    return f"matrix/{ROUTES.index(route)}"
+
+
+def test_T06_the_rightful_key_is_refused_nowhere(rightful):
+    wrong = []
+    for route in ROUTES:
+        row, (status, text) = ROWS[route.name], rightful[route.name]
+        if status in {401, 403, row.refusal if row.refusal >= 400 else 404} or has_failed(status):
             wrong.append(f"{route.name}: {status} {text[:200]}")
+    check(wrong)
+
+
+def logged(daemon):
+    """All entries of both logs, by who has called."""
+    by_agent = {}
+    for query in ("all=1", "all=1&audit=1"):
+        status, text = call(daemon, "GET", f"/v1/events?{query}")
+        assert status == 200
+        for line in text.splitlines():
+            entry = json.loads(line)
+            by_agent.setdefault(entry.get("agent"), []).append(entry)
+    return by_agent
+
+
+def settled(daemon):
+    """Both logs, once all that was asked for before is in them: the audit log is written a little later."""
+    agent = f"matrix/settled-{time.monotonic_ns()}"
+    call(daemon, "POST", "/v1/webhooks", {"url": "bad"}, headers={"User-Agent": agent})
+    return wait_for(lambda: agent in (found := logged(daemon)) and found, what="the audit log")
+
+
+def lacks(route, entries):
+    """What the entries of one call do not tell of it; "" if they tell all."""
+    is_read = route.name in matrix.READS or (route.method == "GET" and route.name not in matrix.OPENS)
+    of_kind = [e for e in entries if (e["type"] == "api.read") == is_read]
+    whole = [e for e in of_kind if e["key_id"] and e["request_id"] and e["from"].startswith("127.1.")]
+    if not whole:
+        return f"is not told as a {'read' if is_read else 'write'} with key, request and address"
+    if route.is_of_sandbox and not any(e["sandbox_id"] for e in whole):
+        return "is told without its sandbox"
+    return ""
+
+
+def test_every_write_and_every_read_of_content_is_told_with_who_and_from_where(site, rightful):
+    names = {route.name for route in ROUTES}
+    assert matrix.UNTOLD | matrix.READS | matrix.OPENS <= names, (matrix.UNTOLD | matrix.READS | matrix.OPENS) - names
+    by_agent, wrong = settled(site), []
+    for route in ROUTES:
+        entries = [e for e in by_agent.get(agent_of(route), []) if e["project_id"] != "prj_builds"]  # what helps with a volume is nobody's
+        what = lacks(route, entries)
+        if route.name in matrix.UNTOLD:
+            what = entries and "neither writes nor gives content, and is told"
+        if what:
+            wrong.append(f"{route.name}, which has got {rightful[route.name][0]}, {what}: {entries}")
+    check(wrong)
+
+
+def test_every_tool_of_mcp_is_told_with_who_where_and_in_which_sandbox(site, worlds):
+    mine, wrong = worlds[1], []
+    key = mine.make_key("write")
+    with Session(site.url, key["secret"]) as session:
+        assert {tool["name"] for tool in session.request("tools/list")["tools"]} == set(matrix.TOOLS)
+        ids = {}
+        for tool, arguments in matrix.TOOLS.items():
+            session.http.headers["User-Agent"] = f"matrix/{tool}"
+            result = session.call(tool, **json.loads(matrix.named(json.dumps(arguments), ids)))
+            assert not result["isError"], (tool, result)
+            if tool == "create_sandbox":
+                ids["sandbox"] = re.search(r"sb_\w{26}", json.dumps(result)).group()
+    by_agent = settled(site)
+    for tool in matrix.TOOLS:
+        is_read = tool in matrix.TOOLS_THAT_READ
+        entries = by_agent.get(f"matrix/{tool}", [])
+        if not any(e["key_id"] == key["key"]["id"] and e["from"] == "127.0.0.1" and (tool == "list_sandboxes" or e["sandbox_id"])
+                   and (e["type"] == "api.read") == is_read for e in entries):
+            wrong.append(f"{tool}: {entries}")
     check(wrong)
 
 

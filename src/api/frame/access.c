@@ -32,13 +32,20 @@ void access_enter(struct http_req *req)
 	request_trace_begin(req);
 }
 
+void access_enter_again(struct http_req *req)
+{
+	http_set_told(req, false); /* what was told so far is what it has waited for */
+	set_origin(req);
+	request_trace_enter(req);
+}
+
 void access_leave(struct http_req *req)
 {
 	const struct api *api = http_app_arg(req);
 
 	request_trace_leave(req);
 	if (event_log_was_told(api->events))
-		http_set_told(req);
+		http_set_told(req, true);
 	event_log_set_origin(api->events, &(struct event_origin){0});
 }
 

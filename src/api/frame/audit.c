@@ -3,7 +3,10 @@
 
 #include "api/frame/find.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#define PARAM_NAME_SIZE 32
 
 static bool is_tool_call(const struct http_req *req)
 {
@@ -72,6 +75,25 @@ static const char *project_of(const struct http_req *req)
 	return s ? sandbox_project_id(s) : NULL;
 }
 
+/* Which snapshot, volume, template …: what the path named. A token in it is a secret. */
+static void put_params(struct json_writer *w, const struct http_req *req)
+{
+	const char *p = strchr(http_route(req)->path, '{');
+	char name[PARAM_NAME_SIZE];
+
+	if (!p)
+		return;
+	json_open_object(w, "params");
+	for (; p; p = strchr(p, '{')) {
+		size_t len = strcspn(++p, "}");
+
+		(void)snprintf(name, sizeof(name), "%.*s", (int)len, p);
+		if (strcmp(name, "token") != 0)
+			event_put_text(w, name, http_param(req, name));
+	}
+	json_close_object(w);
+}
+
 static void put_facts(struct json_writer *w, const struct http_req *req,
                       const struct http_outcome *o)
 {
@@ -80,6 +102,7 @@ static void put_facts(struct json_writer *w, const struct http_req *req,
 
 	json_put_str(w, "method", http_method_name(http_req_method(req)));
 	json_put_str(w, "route", route->path);
+	put_params(w, req);
 	json_put_u64(w, "status", (uint64_t)o->status);
 	json_put_u64(w, "bytes", o->bytes);
 	if (path)
@@ -90,17 +113,22 @@ static void put_facts(struct json_writer *w, const struct http_req *req,
 				       json_object_get(http_json(req), "params"), "name")));
 }
 
+static bool is_tool_read(const struct http_req *req, const struct http_route *route)
+{
+	return route->audit == AUDIT_TOOL && http_is_read(req);
+}
+
 void audit_request(const struct http_req *req, const struct http_outcome *o)
 {
 	const struct api *api = http_app_arg(req);
 	const struct http_route *route = http_route(req);
-	const bool is_read = route && route->audit == AUDIT_READ;
+	const bool is_read = route && (route->audit == AUDIT_READ || is_tool_read(req, route));
 	const char *project_id;
 	char sandbox_id[ID_SIZE];
 	struct event e;
 	struct json_writer *w;
 
-	if (!route || http_is_told(req) || !(is_read || is_write(req, route)))
+	if (!route || !(is_read || (is_write(req, route) && !http_is_told(req))))
 		return;
 	project_id = project_of(req);
 	if (!project_id)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/frame/wake.h"
 
+#include "api/frame/access.h"
 #include "api/frame/late_reply.h"
-#include "api/frame/request_trace.h"
 
 static void go_on(struct sandbox *s, const struct err *err, void *arg)
 {
@@ -12,10 +12,10 @@ static void go_on(struct sandbox *s, const struct err *err, void *arg)
 	(void)s;
 	if (!req)
 		return;
-	request_trace_enter(req);
+	access_enter_again(req);
 	if (http_route(req)->fn(req, &failure) < 0)
 		http_reply_err(req, &failure);
-	request_trace_leave(req);
+	access_leave(req);
 }
 
 int wake_sandbox(struct http_req *req, struct sandbox *s, struct err *err)

@@ -12,10 +12,10 @@
 #include "api/api.h"
 #include "api/code/code_reader.h"
 #include "api/execs/exec_reader.h"
+#include "api/frame/access.h"
 #include "api/frame/body.h"
 #include "api/frame/find.h"
 #include "api/frame/idempotency.h"
-#include "api/frame/request_trace.h"
 #include "api/handlers.h"
 #include "api/templates/packages.h"
 #include "sandbox/exec/exec_feed.h"
@@ -239,6 +239,7 @@ static void start_file(struct run *run, struct sandbox *s)
 static void write_next_file(struct run *run)
 {
 	struct sandbox *s = run_sandbox(run);
+	struct http_req *req = run->req;
 	struct err err;
 
 	if (!s) {
@@ -246,14 +247,14 @@ static void write_next_file(struct run *run)
 		run_fail(run, &err);
 		return;
 	}
-	request_trace_enter(run->req);
+	access_enter_again(req);
 	if (run->file < run->body.n_files)
 		start_file(run, s);
 	else if (run->body.code.code)
 		start_code(run, s);
 	else
 		start_exec(run, s);
-	request_trace_leave(run->req);
+	access_leave(req);
 }
 
 static void on_created(struct sandbox *s, const struct err *err, void *arg)

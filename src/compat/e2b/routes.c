@@ -48,7 +48,7 @@ static const struct http_route routes[] = {
 	{HTTP_GET,    "/templates/{id}/files/{hash}", e2b_get_upload_link, HTTP_BODY_NONE, SCOPE_WRITE}, /* it lets files in */
 	{HTTP_PUT,    "/templatefiles/{token}",  e2b_upload_files,      HTTP_BODY_STREAM, 0},
 	{HTTP_POST,   "/v2/templates/{id}/builds/{build_id}", e2b_start_build, HTTP_BODY_JSON, SCOPE_WRITE},
-	{HTTP_GET,    "/templates/{id}/builds/{build_id}/status", e2b_get_build_status, HTTP_BODY_NONE, SCOPE_READ},
+	{HTTP_GET,    "/templates/{id}/builds/{build_id}/status", e2b_get_build_status, HTTP_BODY_NONE, SCOPE_READ, .audit = AUDIT_READ},
 	{HTTP_GET,    "/templates/{id}/tags",    e2b_list_tags,         HTTP_BODY_NONE, SCOPE_READ},
 	{HTTP_GET,    "/templates/{id}/tags/count", e2b_count_tags,     HTTP_BODY_NONE, SCOPE_READ},
 	{HTTP_GET,    "/templates/{id}/tags/exists", e2b_has_tag,       HTTP_BODY_NONE, SCOPE_READ},

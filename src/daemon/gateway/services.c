@@ -6,6 +6,7 @@
 #include "api/operate/metrics.h"
 #include "api/operate/problems.h"
 #include "base/clock.h"
+#include "build/build.h"
 #include "compat/compat.h"
 #include "daemon/gateway/gateway.h"
 #include "event/seal.h"
@@ -63,6 +64,7 @@ static int open_events(struct gateway *g, struct err *err)
 	                   .bytes = c->events_bytes,
 	                   .count = c->events_count,
 	                   .rate = c->events_rate},
+		.helpers_project_id = BUILD_PROJECT,
 	};
 	int r = event_log_open(&config, &g->events, err);
 

@@ -135,6 +135,7 @@ int e2b_get_logs(struct http_req *req, struct err *err)
 	if (r < 0)
 		return r;
 	e2b_native_id(name, id);
+	http_set_subject(req, id);
 	if (id[0])
 		s = sandbox_find(api->fleet, caller_project(req), id);
 	if (!s)

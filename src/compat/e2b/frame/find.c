@@ -45,7 +45,7 @@ bool e2b_may_enter(const struct http_req *req)
 	return key_scope(http_user(req)) >= SCOPE_WRITE;
 }
 
-int e2b_find(const struct http_req *req, struct sandbox **ret, struct err *err)
+int e2b_find(struct http_req *req, struct sandbox **ret, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	const char *name = http_param(req, "id");
@@ -53,6 +53,7 @@ int e2b_find(const struct http_req *req, struct sandbox **ret, struct err *err)
 	struct sandbox *s;
 
 	e2b_native_id(name, id);
+	http_set_subject(req, id);
 	s = id[0] ? sandbox_find(api->fleet, caller_project(req), id) : NULL;
 	if (!s || !e2b_is_there(s))
 		return err_set(err, ERR_NOT_FOUND, 0, "sandbox \"%.64s\" not found", name);

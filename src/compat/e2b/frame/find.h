@@ -16,4 +16,4 @@ bool e2b_is_there(const struct sandbox *s);
 bool e2b_may_enter(const struct http_req *req);
 /* Finds the sandbox of the path's {id} among those of the caller's project that run or are paused.
  * A caller that may enter gets a token, and its network is remembered (notes.h). */
-must_check int e2b_find(const struct http_req *req, struct sandbox **ret, struct err *err);
+must_check int e2b_find(struct http_req *req, struct sandbox **ret, struct err *err);
