@@ -100,9 +100,10 @@ def test_the_first_tool_of_a_session_which_makes_its_sandbox_is_told_itself(daem
         assert [e["key_id"] for e in client.events(type="exec.started") if e["agent"] == "first/2"] == [entry["key_id"]]
 
 
-def test_what_the_path_named_is_told_and_a_token_is_not(daemon, sandbox):
+def test_what_the_path_named_is_told_and_a_token_is_not(daemon, client, sandbox):
     snapshot = sandbox.snapshot()
     assert call(daemon, "GET", f"/v1/snapshots/{snapshot.id}/archive")[0] == 200
+    client.delete_snapshot(snapshot.id)
     token = call(daemon, "GET", f"/templates/x/files/{'0b' * 32}")[1]["url"].rpartition("/")[2]
     assert call(daemon, "PUT", f"/templatefiles/{token}", b"x", key="")[0] < 500
 
