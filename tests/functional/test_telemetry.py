@@ -193,7 +193,7 @@ def formats_of_log():
     """(place, format) of every call that logs, with `N` for what a macro puts in."""
     for path in sorted((ROOT / "src").rglob("*.c")):
         text = path.read_text()
-        for call in re.finditer(r'\blog_(?:debug|info|warn|error|write)\((?:[^";]*,\s*)?"[^"]*",\s*((?:"(?:[^"\\]|\\.)*"|\b[A-Z]\w+|\s)+)[,)]', text):
+        for call in re.finditer(r'\blog_(?:debug|info|warn|error|write)\((?:[^";]*,)?\s*"[^"]*",\s*((?:"(?:[^"\\]|\\.)*"|\b[A-Z]\w+|\s)+)[,)]', text):
             parts = re.findall(r'"((?:[^"\\]|\\.)*)"|([A-Z]\w+)', call.group(1))
             words = "".join(literal or {"PRIu64": "lu", "PRId64": "ld", "PRIu32": "u"}.get(macro, "N") for literal, macro in parts)
             yield f"{path.relative_to(ROOT)}:{text.count(chr(10), 0, call.start()) + 1}", words
