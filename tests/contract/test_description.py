@@ -47,6 +47,9 @@ def test_queries_are_those_of_the_table():
     for op in OPERATIONS.values():
         rest = rows[op.method, op.path]
         names = re.search(r"(?<!NO_)QUERY\((.*?)\)", rest, re.DOTALL)
+        if op.id == "finish_provider_login":  # providers add what they like
+            assert not names and "NO_QUERY" not in rest
+            continue
         assert names or "NO_QUERY" in rest, op.id
         given = TEXT["paths"][op.path].get("parameters", []) + op.text.get("parameters", [])
         described = {p["name"] for p in map(resolve, given) if p["in"] == "query"}
