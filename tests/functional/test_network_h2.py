@@ -101,7 +101,7 @@ said["trailers"] = c.trailers[1]
     assert not internet.seen("h2-request", path="/closed/x") and not internet.seen("h2-request", method="DELETE")
 
 
-# What HTTP/1.1 could read differently; the control shows that the server itself is given it.
+# What HTTP/1.1 could read differently.
 ODD = {
     "another host": "c.ask(n, authority='other.test')",
     "host and authority differ": "c.ask(n, ('host', 'other.test'))",
@@ -144,8 +144,10 @@ def test_a_head_of_two_readings_reaches_no_server(framed, internet):
     said = say(box, script)
     passed = {what: result for what, result in said.items() if result[0] not in ("reset", "closed", 400, 403, 405)}
     assert (passed, len(internet.seen("h2-request"))) == ({}, before)
-    assert control(internet, "c.ask(1, ('x-a', 'b\\r\\nauthorization: mine')); said['x'] = c.result(1)")["x"][0] == 200
     assert say(box, "c.ask(1); said['x'] = c.result(1)")["x"][0] == 200
+    # The control: without a wall the server is given each of them.
+    assert {what for what, (status, _) in control(internet, script).items() if status != 200} == set()
+    assert len(internet.seen("h2-request")) == before + 1 + len(ODD)
 
 
 def test_a_body_has_the_length_that_was_said_or_its_stream_ends(framed, internet):
@@ -173,38 +175,59 @@ c.wait(1)
     assert (seen["trailers"], seen["fields"]["authorization"]) == ({"mine": "too"}, f"Bearer {KEY}")
 
 
+# What it sends, and what of it comes to a server without a wall: frames of a type.
 FLOODS = {
-    "rapid reset": "for i in range(1, 4001, 2): c.send(c.head(i, path='/rapid'), RstStreamFrame(i, 8))",
-    "streams that the wall has to reset": "for i in range(1, 4001, 2): c.send(c.head(i, path='/rapid', end=False), WindowUpdateFrame(i, window_increment=0x7fffffff))",
-    "ping": "c.raw(PingFrame(0, b'12345678').serialize() * 3000)",
-    "settings": "c.raw(SettingsFrame(0, {4: 65535}).serialize() * 3000)",
-    "empty data": "c.ask(1, method='POST', end=False)\nc.raw(DataFrame(1, b'').serialize() * 3000)",
-    "priority": "c.raw(PriorityFrame(1, depends_on=3).serialize() * 3000)",
-    "continuation": "f = c.head(1)\nf.flags.discard('END_HEADERS')\nc.send(f)\nc.raw(ContinuationFrame(1, b'').serialize() * 3000)",
-    "resets of nothing": "c.ask(1)\nc.wait(1)\nc.raw(RstStreamFrame(1, 8).serialize() * 3000)",
-    "window overflow": "c.send(*[WindowUpdateFrame(0, window_increment=0x7fffffff)] * 2)",
-    "no preface": "c.raw(b'GET / HTTP/1.1\\r\\nHost: allowed.test\\r\\n\\r\\n' * 10)",
-    "large frame": "c.raw(b'\\x7f\\xff\\xff\\x00\\x00\\x00\\x00\\x00\\x01' + bytes(100000))",
-    "unfinished head": "f = c.head(1)\nf.flags.discard('END_HEADERS')\nc.send(f, PingFrame(0, b'12345678'))",
-    "even stream": "c.ask(2)",
+    "rapid reset": ("for i in range(1, 4001, 2): c.send(c.head(i, path='/rapid'), RstStreamFrame(i, 8))", "RstStreamFrame", 2000),
+    "streams that the wall has to reset": ("for i in range(1, 4001, 2): c.send(c.head(i, path='/rapid', end=False), WindowUpdateFrame(i, window_increment=0x7fffffff))", "WindowUpdateFrame", 2000),
+    "ping": ("c.raw(PingFrame(0, b'12345678').serialize() * 3000)", "PingFrame", 3000),
+    "settings": ("c.raw(SettingsFrame(0, {4: 65535}).serialize() * 3000)", "SettingsFrame", 3000),
+    "empty data": ("c.ask(1, method='POST', end=False)\nc.raw(DataFrame(1, b'').serialize() * 3000)", "DataFrame", 3000),
+    "priority": ("c.raw(PriorityFrame(1, depends_on=3).serialize() * 3000)", "PriorityFrame", 3000),
+    "continuation": ("f = c.head(1)\nf.flags.discard('END_HEADERS')\nc.send(f)\nc.raw(ContinuationFrame(1, b'').serialize() * 3000)", "ContinuationFrame", 3000),
+    "resets of nothing": ("c.ask(1)\nc.wait(1)\nc.raw(RstStreamFrame(1, 8).serialize() * 3000)", "RstStreamFrame", 3000),
+    "window overflow": ("c.send(*[WindowUpdateFrame(0, window_increment=0x7fffffff)] * 2)", "WindowUpdateFrame", 2),
+    "no preface": ("c.raw(b'GET / HTTP/1.1\\r\\nHost: allowed.test\\r\\n\\r\\n' * 10)", "ExtensionFrame", 1),
+    "large frame": ("c.raw(b'\\x7f\\xff\\xff\\x00\\x00\\x00\\x00\\x00\\x01' + bytes(100000))", "DataFrame", 1),
+    "unfinished head": ("f = c.head(1)\nf.flags.discard('END_HEADERS')\nc.send(f, PingFrame(0, b'12345678'))", "PingFrame", 1),
+    "even stream": ("c.ask(2)", "HeadersFrame", 2),
 }
+# The rest of a frame that was begun, for a server that waits for it.
+REST = {"large frame": "c.raw(bytes(0x7fffff - 100000))", "no preface": "c.raw(bytes(9 + 0x474554 - 380))"}
 
 
 def test_a_guest_that_floods_is_cut_off(framed, internet):
     box = framed()
-    script = "".join(f"c = Client()\n{words}\nc.wait_end()\nsaid[{what!r}] = (c.is_closed, c.goaway)\n" for what, words in FLOODS.items())
+    script = "".join(f"c = Client()\n{words}\nc.wait_end()\nsaid[{what!r}] = (c.is_closed, c.goaway)\n" for what, (words, _, _) in FLOODS.items())
     said = say(box, script + "c = Client()\nc.ask(1); said['good'] = c.result(1)")
     assert said.pop("good")[0] == 200
     assert all(closed for closed, _ in said.values()), said
     assert [said[what][1] for what in ("rapid reset", "ping", "empty data", "priority")] == [CALM] * 4
     assert len(internet.seen("h2-request", path="/rapid")) < 1500
-    over = say(box, "c.ask(1, method='POST', end=False)\nc.raw(DataFrame(1, bytes(16384)).serialize() * 60)\nsaid['x'] = c.result(1)")
-    assert over["x"] == ["reset", 3], "more than its window"
-    # The control: without a wall nobody cuts it off.
-    assert control(internet, "c.raw(PingFrame(0, b'12345678').serialize() * 3000)\nc.ask(1); said['x'] = c.result(1)")["x"][0] == 200
 
 
-def test_a_head_that_grows_when_it_is_read_is_cut_and_takes_no_memory(framed, walled_daemon):
+def test_without_a_wall_each_flood_reaches_the_server(h2_server, internet):
+    """The control of the test above."""
+    script = "".join(f"c = Client()\n{words}\n{REST.get(what, '')}\nc.ask(9001)\nsaid[{what!r}] = c.result(9001)\n" for what, (words, _, _) in FLOODS.items())
+    for what, (status, text) in control(internet, script).items():
+        _, kind, n = FLOODS[what]
+        assert status == 200 and json.loads(text)["frames"][kind] >= n, (what, status, text)
+
+
+OVERRUN = """
+c.ask(1, method="POST", end=False)
+c.raw(DataFrame(1, bytes(16384)).serialize() * 60)
+c.send(DataFrame(1, b"", flags=["END_STREAM"]))
+said["x"] = c.result(1)
+"""
+
+
+def test_who_sends_more_than_the_window_is_reset(framed, internet):
+    assert say(framed(), OVERRUN)["x"] == ["reset", 3]
+    status, text = control(internet, OVERRUN)["x"]
+    assert (status, json.loads(text)["length"]) == (200, 60 * 16384)
+
+
+def test_a_head_that_grows_when_it_is_read_is_cut_and_takes_no_memory(framed, walled_daemon, internet):
     box = framed()
     before = memory_kib(walled_daemon.wall_pid)
     said = say(box, """
@@ -219,10 +242,11 @@ said["many"] = c.result(1)
     assert all("reset" in end or "closed" in end for end in said["ends"]), said["ends"]
     assert said["many"][0] in (400, "reset")
     assert memory_kib(walled_daemon.wall_pid) - before < 8 * 1024
+    said = control(internet, "c.ask(1, *[('x-large', 'x' * 3900)] * 1000)\nsaid['large'] = c.result(1)\nc.ask(3, *[('x-%d' % i, 'y') for i in range(200)])\nsaid['many'] = c.result(3)")
+    assert [json.loads(said[what][1])["n_fields"] for what in ("large", "many")] == [1004, 204], "without a wall they arrive"
 
 
-def test_heads_are_held_up_to_a_bound_and_streams_beyond_it_come_again(framed):
-    said = say(framed(), """
+HEADS = """
 c.send(*(c.head(i, ("x-large", "%d" % i * 5000), method="POST", end=False) for i in range(101, 201, 2)))
 c.wait(199)
 said["codes"] = sorted(set(c.resets.values()))
@@ -231,11 +255,16 @@ c.send(*(DataFrame(i, b"", flags=["END_STREAM"]) for i in range(101, 201, 2) if 
 c.wait(*range(101, 201, 2))
 c.ask(201, ("x-large", "y" * 10000))
 said["again"] = c.result(201)[0]
-""")
+"""
+
+
+def test_heads_are_held_up_to_a_bound_and_streams_beyond_it_come_again(framed, internet):
+    said = say(framed(), HEADS)
     assert (said["codes"], said["again"]) == ([7], 200) and 10 < said["n"] < 25
+    assert control(internet, HEADS.replace("c.wait(199)", "")) == {"codes": [], "n": 0, "again": 200}, "without a wall all are held"
 
 
-def test_more_streams_than_are_allowed_at_a_time_are_refused_as_not_looked_at(framed):
+def test_more_streams_than_are_allowed_at_a_time_are_refused_as_not_looked_at(framed, internet):
     said = say(framed(), """
 c.send(*(c.head(i, method="POST", end=False) for i in range(1, 301, 2)))
 c.read(); c.read(); c.read()
@@ -246,6 +275,13 @@ for i in range(1, 201, 2): c.send(DataFrame(i, b"", flags=["END_STREAM"]))
 said["first"] = c.result(1)[0]
 """)
     assert said == {"codes": [7], "n": 50, "first": 200}
+    without = """
+c.send(*(c.head(i, method="POST", end=False) for i in range(1, 301, 2)))
+c.ask(301)
+said["frames"] = json.loads(c.result(301)[1])["frames"]["HeadersFrame"]
+said["n"] = len(c.resets)
+"""
+    assert control(internet, without) == {"frames": 151, "n": 0}, "without a wall all are open at once"
 
 
 UNREAD = """
@@ -289,7 +325,24 @@ def test_connections_that_hold_much_are_few(framed, walled_daemon):
     assert held < 60 * 1024 and (held > 20 * 1024 or IS_SANITIZED)  # 75 MiB, if each had a wide window
 
 
-BAD = ["ping", "settings", "empty", "push", "continuation", "bomb", "capital", "crlf", "connection", "long", "short", "status", "window", "overrun", "garbage"]
+# What a server does, and what a client without a wall then has.
+BAD = {
+    "ping": "c.frames.get('PingFrame', 0) == 20000",
+    "settings": "c.frames.get('SettingsFrame', 0) > 20000",
+    "empty": "c.frames.get('DataFrame', 0) == 20000",
+    "push": "c.frames.get('PushPromiseFrame', 0) == 1",
+    "continuation": "c.frames.get('ContinuationFrame', 0) == 1000",
+    "bomb": "c.n_fields == 101",
+    "capital": "'X-Capital' in c.fields.get(1, {})",
+    "crlf": "c.fields.get(1, {}).get('x-field') == 'a\\r\\nset-cookie: b'",
+    "connection": "'transfer-encoding' in c.fields.get(1, {})",
+    "long": "c.bodies.get(1) == b'four' and c.fields[1]['content-length'] == '3'",
+    "short": "c.bodies.get(1) == b'four' and c.fields[1]['content-length'] == '9'",
+    "status": "c.fields.get(1, {}).get(':status') == '2x0'",
+    "window": "c.frames.get('WindowUpdateFrame', 0) == 2",
+    "overrun": "len(c.bodies.get(1, b'')) == 3 << 20",
+    "garbage": "c.frames.get('ExtensionFrame', 0) == 1",
+}
 
 
 def test_a_server_that_floods_or_smuggles_gets_nothing_through(framed):
@@ -300,6 +353,12 @@ def test_a_server_that_floods_or_smuggles_gets_nothing_through(framed):
     for what, (status, body, fields) in said.items():
         assert status in (502, "reset", "closed"), (what, status, body)
         assert "set-cookie" not in (fields or {}), what
+
+
+def test_without_a_wall_a_client_gets_all_that_a_bad_server_sends(h2_server, internet):
+    """The control of the test above."""
+    script = "".join(f"c = Client()\nc.ask(1, path='/bad/{what}')\nwhile not ({has}) and c.read(): pass\nsaid[{what!r}] = {has}\n" for what, has in BAD.items())
+    assert {what for what, is_there in control(internet, script).items() if not is_there} == set()
 
 
 def test_what_a_server_says_of_streams_and_connections_is_passed_on(framed, internet):

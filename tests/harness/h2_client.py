@@ -23,10 +23,11 @@ class Client:
 
     def __init__(self):
         self.s = CONTEXT.wrap_socket(socket.create_connection((NAME, PORT), 20), server_hostname=NAME)
-        self.encoder, self.decoder, self.inbox = Encoder(), Decoder(), b""
+        self.encoder, self.decoder, self.inbox = Encoder(), Decoder(max_header_list_size=1 << 24), b""
         self.fields, self.trailers, self.bodies, self.resets, self.over, self.interim = {}, {}, {}, {}, set(), {}
         self.goaway, self.is_closed, self.is_reading = None, False, True
         self.settings, self.window = {}, 65535
+        self.frames, self.n_fields = {}, 0  # frames by type, and fields of all heads
         self.raw(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SettingsFrame(0).serialize())
 
     def raw(self, data):
@@ -41,7 +42,7 @@ class Client:
     def head(self, stream, *fields, path="/echo", method="GET", authority=None, scheme="https", end=True):
         """Its frame; a pseudo field of None is left out."""
         pseudo = {":method": method, ":scheme": scheme, ":authority": authority or f"{NAME}:{PORT}", ":path": path}
-        frame = HeadersFrame(stream, self.encoder.encode([(k, v) for k, v in pseudo.items() if v is not None] + list(fields)))
+        frame = HeadersFrame(stream, self.encoder.encode([(k, v) for k, v in pseudo.items() if v is not None] + list(fields), huffman=False))
         frame.flags |= {"END_HEADERS", "END_STREAM"} if end else {"END_HEADERS"}
         return frame
 
@@ -69,9 +70,12 @@ class Client:
             self.inbox += part
 
     def take(self, frame):
-        stream = frame.stream_id
+        stream, kind = frame.stream_id, type(frame).__name__
+        self.frames[kind] = self.frames.get(kind, 0) + 1
         if isinstance(frame, HeadersFrame):
-            fields = dict(self.decoder.decode(frame.data))
+            decoded = self.decoder.decode(frame.data)
+            self.n_fields += len(decoded)
+            fields = dict(decoded)
             if fields.get(":status", "").startswith("1"):
                 self.interim[stream] = fields
             else:

@@ -2,7 +2,7 @@
 """An HTTP/2 server of harness/internet.py's namespace, frame by frame: h2_server.py PAIR PORT LOG. What it does, the path says.
 It ends with its stdin.
 
-    /echo…      tells the request as JSON, and in a field and a trailer the credential that came; /echo/encoded says that it is compressed
+    /echo…      tells the request and the frames so far as JSON, and in a field and a trailer the credential that came; /echo/encoded says that it is compressed
     /endless    sends as much as it may, and logs how much that was when it may not go on
     /early      replies before the request is over
     /refuse     refuses the stream as one that was not looked at
@@ -53,7 +53,8 @@ class Handler(socketserver.StreamRequestHandler):
     def handle(self):
         if self.connection.selected_alpn_protocol() != "h2" or self.rfile.read(len(PREFACE)) != PREFACE:
             return
-        self.encoder, self.decoder = Encoder(), Decoder()
+        self.encoder, self.decoder = Encoder(), Decoder(max_header_list_size=1 << 24)
+        self.frames = {}  # how many, by type
         self.requests, self.windows, self.initial = {}, {0: 65535}, 65535
         self.send(SettingsFrame(0))
         note("h2-connection", port=self.connection.getpeername()[1])
@@ -67,6 +68,8 @@ class Handler(socketserver.StreamRequestHandler):
         note("h2-end")
 
     def take(self, frame):
+        kind = type(frame).__name__
+        self.frames[kind] = self.frames.get(kind, 0) + 1
         if isinstance(frame, SettingsFrame) and "ACK" not in frame.flags:
             self.initial = frame.settings.get(SettingsFrame.INITIAL_WINDOW_SIZE, self.initial)
             self.send(SettingsFrame(0, flags=["ACK"]))
@@ -82,10 +85,10 @@ class Handler(socketserver.StreamRequestHandler):
                 self.requests[frame.stream_id]["trailers"] = fields
             else:
                 self.requests[frame.stream_id] = {"fields": fields, "body": b"", "trailers": []}
-                if dict(fields)[":path"] == "/early":
+                if dict(fields).get(":path") == "/early":
                     self.reply(frame.stream_id)
         elif isinstance(frame, DataFrame):
-            self.requests[frame.stream_id]["body"] += frame.data
+            self.requests.setdefault(frame.stream_id, {"fields": [], "body": b"", "trailers": []})["body"] += frame.data
             if frame.data:
                 for stream in (0, frame.stream_id):
                     self.send(WindowUpdateFrame(stream, window_increment=len(frame.data)))
@@ -95,8 +98,8 @@ class Handler(socketserver.StreamRequestHandler):
     def reply(self, stream):
         request = self.requests[stream]
         fields = dict(request["fields"])
-        path = fields[":path"]
-        note("h2-request", method=fields[":method"], path=path, fields=fields, trailers=dict(request["trailers"]), body=len(request["body"]))
+        path = fields.get(":path", "")
+        note("h2-request", method=fields.get(":method"), path=path, fields=fields, trailers=dict(request["trailers"]), body=len(request["body"]))
         came = fields.get("authorization", "none")
         if path.startswith("/bad/"):
             BAD[path.removeprefix("/bad/")](self, stream)
@@ -118,7 +121,8 @@ class Handler(socketserver.StreamRequestHandler):
             encoding = [("grpc-encoding", "gzip")] if path == "/echo/encoded" else []
             assert self.windows[0] > 10000, "there is no room for a reply"
             self.headers(stream, [(":status", "200"), ("content-type", "application/json"), ("x-seen", came), *encoding])
-            self.data(stream, json.dumps({"fields": fields, "length": len(request["body"]), "body": request["body"][:1000].decode("latin-1")}).encode())
+            told = {"fields": fields, "n_fields": len(request["fields"]), "frames": self.frames}
+            self.data(stream, json.dumps({**told, "length": len(request["body"]), "body": request["body"][:1000].decode("latin-1")}).encode())
             self.headers(stream, [("behind", "the reply"), ("x-seen-last", came)], "END_STREAM")
 
     def endless(self, stream):
@@ -187,7 +191,7 @@ BAD = {
     "status": lambda h, s: h.headers(s, [(":status", "2x0")], "END_STREAM"),
     "window": lambda h, s: (h.send(WindowUpdateFrame(s, window_increment=0x7FFFFFFF)), h.send(WindowUpdateFrame(s, window_increment=0x7FFFFFFF))),
     "overrun": overrun,
-    "garbage": lambda h, s: h.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" * 10),
+    "garbage": lambda h, s: h.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" * 130000),  # as long as a frame that begins so
 }
 
 
