@@ -68,7 +68,7 @@ class Watch:
 
     def __init__(self, page, url):
         self.found, self.allowed = [], []
-        page.on("console", lambda m: m.type == "error" and self.found.append(f"console: {m.text}"))
+        page.on("console", lambda m: m.type == "error" and self.found.append(f"console: {m.text} ({m.location['url']})"))
         page.on("pageerror", lambda e: self.found.append(f"error: {e}"))
         page.on("request", lambda r: r.url.startswith((url, "data:", "blob:")) or self.found.append(f"asks {r.url}"))
 

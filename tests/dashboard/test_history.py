@@ -56,7 +56,7 @@ def test_the_overview_shows_the_past_and_what_ran_then(tab):
         assert time.time() - 86_400 < asked[0] / 1e6 < time.time() - 43_200
         page.fill(".ran input", "2026-11-17T14:00:00")
         page.click(".ran >> text=Show")
-        page.wait_for_function("document.querySelector('[data-what=ran]')?.textContent.includes('17 Nov')")
+        expect(page.locator("[data-what=ran]")).to_contain_text("17 Nov")
         page.click(".history summary")
         rows = page.locator(".history details tbody tr")
         assert rows.count() == 30

@@ -64,22 +64,31 @@ function go(path: string): void {
   window.scrollTo(0, 0);
 }
 
-function ask(problem?: string): void {
+/** Nothing more is asked for: what would come after a logout is refused. */
+function end(): void {
   leave();
   session?.live.close();
   session = undefined;
+}
+
+function ask(problem?: string): void {
+  end();
   loginPage(root, cloche, problem, enter);
 }
 
 function enter(who: Who): void {
+  /** Ends what is shown, then changes the login; who could not is where he was. */
+  const change = (call: () => Promise<void>, then: () => void): void => {
+    end();
+    call().then(then, (error) => {
+      enter(who);
+      toastError(error);
+    });
+  };
   const frame = shell(
     who,
-    () => {
-      logOut(cloche).then(() => ask(), toastError);
-    },
-    (project) => {
-      chooseProject(cloche, project).then(() => location.assign("/"), toastError);
-    },
+    () => change(() => logOut(cloche), ask),
+    (project) => change(() => chooseProject(cloche, project), () => location.assign("/")),
   );
   const live = new Live(cloche, who.isHostAdmin, () => ask("The login has ended."));
   live.onState((state) => frame.state(state));
