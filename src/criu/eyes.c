@@ -4,12 +4,7 @@
  * changed since, and a sandbox has properties that CRIU does not expect. Each function here
  * replaces one of libc's, does the same, and corrects one thing:
  *
- *	maps, smaps	Linux 6.13 has split [vvar] in two on x86_64. They are shown as one, so CRIU
- *			moves both together, which 6.17 allows. (CRIU 4.1 knows the second.)
- *	smaps		Since Linux 6.11 libc may keep the state of getrandom() in memory that the
- *			kernel may empty at any time (MAP_DROPPABLE). It is emptied before it is
- *			saved, else two copies would get the same random bytes. CRIU restores it
- *			as ordinary memory, so this does not help a copy of a copy.
+ *	maps, smaps	Mappings that CRIU does not know (shown_mapping.c).
  *	map_files, exe	An interpreter that was forked from a zygote maps files through the zygote's
  *			mounts, which the sandbox does not have. CRIU is given the sandbox's own
  *			file of that name, if it is the same inode.
@@ -44,6 +39,7 @@
  * CLOCHE_ROOT is the pid of the first process of the sandbox that is saved; without it, none is.
  * The library does not survive an exec: programs that CRIU runs see everything unchanged.
  */
+#include "criu/shown_mapping.h"
 #include "criu/tracer.h"
 
 #include <dlfcn.h>
@@ -245,108 +241,32 @@ static int show_mapped(int fd, int dir_fd)
 	return mapped;
 }
 
-/* Where [vvar_vclock] lies. */
-static bool find_second(FILE *in, unsigned long *from, unsigned long *to)
+/* The memory of the process whose smaps this is. */
+static int open_memory(int dir_fd, const char *path)
 {
-	char line[LINE_SIZE];
-	bool is_found = false;
-
-	while (!is_found && fgets(line, sizeof(line), in))
-		is_found = strstr(line, "[vvar_vclock]") && sscanf(line, "%lx-%lx ", from, to) == 2;
-	return is_found;
-}
-
-/* Copies the lines so that [vvar] reaches to the end of [vvar_vclock], which is left out. */
-static void copy_joined(FILE *in, FILE *out, unsigned long from, unsigned long to)
-{
-	char line[LINE_SIZE];
-	bool is_left_out = false;
-
-	while (fgets(line, sizeof(line), in)) {
-		unsigned long start, end;
-		int rest = 0;
-
-		if (sscanf(line, "%lx-%lx%n", &start, &end, &rest) == 2) {
-			is_left_out = start == from;
-			if (end == from && strstr(line, "[vvar]")) {
-				(void)fprintf(out, "%lx-%lx%s", start, to, line + rest);
-				continue;
-			}
-		}
-		if (!is_left_out)
-			(void)fputs(line, out);
-	}
-}
-
-/* Returns such a copy instead of fd, if there are two mappings to join. */
-static int show_joined(int fd)
-{
-	unsigned long from, to;
-	FILE *in = fdopen(dup(fd), "r"), *out = NULL;
-	int copy = -1;
-
-	if (in && find_second(in, &from, &to) && fseek(in, 0, SEEK_SET) == 0) {
-		copy = memfd_create("maps", MFD_CLOEXEC);
-		out = copy < 0 ? NULL : fdopen(dup(copy), "w");
-	}
-	if (out) {
-		copy_joined(in, out, from, to);
-		(void)fclose(out);
-		(void)lseek(copy, 0, SEEK_SET);
-		(void)dup3(copy, fd, O_CLOEXEC);
-	}
-	if (copy >= 0)
-		(void)close(copy);
-	if (in)
-		(void)fclose(in);
-	if (!out)
-		(void)lseek(fd, 0, SEEK_SET);
-	return fd;
-}
-
-/* Writes zeros over a range of a process's memory. */
-static void clear_range(int mem_fd, unsigned long from, unsigned long to)
-{
-	static const char zeros[4096];
-
-	for (; from < to; from += sizeof(zeros))
-		(void)!next_syscall(SYS_pwrite64, mem_fd, zeros, sizeof(zeros), from);
-}
-
-/* dir_fd, path: smaps of a process that is saved, and stands still. */
-static void clear_droppable(int fd, int dir_fd, const char *path)
-{
-	unsigned long from = 0, to = 0, start, end;
-	char name[64], line[LINE_SIZE];
-	FILE *f = fdopen(dup(fd), "r");
-	int mem_fd;
+	char name[64];
 
 	(void)snprintf(name, sizeof(name), "%.*smem", (int)(strlen(path) - strlen("smaps")), path);
-	mem_fd = plain_open(dir_fd, name, O_RDWR | O_CLOEXEC, 0);
-	while (f && mem_fd >= 0 && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%lx-%lx ", &start, &end) == 2) {
-			from = start;
-			to = end;
-		} else if (strncmp(line, "VmFlags:", strlen("VmFlags:")) == 0 &&
-		           strstr(line, " dp")) {
-			clear_range(mem_fd, from, to);
-		}
-	}
+	return plain_open(dir_fd, name, O_RDWR | O_CLOEXEC, 0);
+}
+
+/* dir_fd, path: of maps or smaps. */
+static int show_corrected(int fd, int dir_fd, const char *path)
+{
+	int mem_fd = is_dump && ends_with(path, "smaps") ? open_memory(dir_fd, path) : -1;
+
+	show_mappings(fd, mem_fd);
 	if (mem_fd >= 0)
 		(void)close(mem_fd);
-	if (f)
-		(void)fclose(f);
-	(void)lseek(fd, 0, SEEK_SET);
+	return fd;
 }
 
 static int show(int fd, int dir_fd, const char *path)
 {
 	if (fd < 0)
 		return fd;
-	if (is_dump && ends_with(path, "smaps"))
-		clear_droppable(fd, dir_fd, path);
 	if (ends_with(path, "maps") || ends_with(path, "smaps"))
-		return show_joined(fd);
+		return show_corrected(fd, dir_fd, path);
 	if (strcmp(path, "exe") == 0)
 		return show_own(show_mapped(fd, dir_fd));
 	return is_range(path) ? show_own(fd) : fd;

@@ -8,6 +8,7 @@ from cloche import errors
 
 from harness.daemon import ENGINE, IS_SANITIZED
 from harness.memory import damage
+from harness.vdso_random import SETUP
 
 pytestmark = [
     pytest.mark.skipif(ENGINE == "jail" and shutil.which("criu", path="/usr/sbin:/usr/bin") is None, reason="no criu"),
@@ -94,6 +95,28 @@ def test_forks_share_neither_names_nor_randomness(sandbox, forked):
     value(sandbox, "import random\nrandom.seed(7)")
     seen = [eval(value(one, IDENTITY), {"UUID": str}) for one in [*forked(sandbox, 2), sandbox]]
     assert all(len(set(column)) == 3 for column in zip(*seen))
+
+
+DRAW = "before = generation()\n[draw(droppable), draw_in_child(droppable), draw(droppable), draw(ordinary), generation() == before]"
+FLAGS = "[flags_of(droppable[0]), flags_of(wiped)]"
+
+
+def test_copies_of_a_copy_share_no_state_of_getrandom(sandbox, forked):
+    """Nor does a process in a copy share it with its child. The state is not the interpreter's, which is reseeded, but a library's."""
+    if value(sandbox, SETUP + "HAS_VDSO") != "True":
+        pytest.skip("the kernel's vDSO has no getrandom()")
+    flags = value(sandbox, FLAGS)
+    (copy,) = forked(sandbox, 1)
+    copy.pause(to="disk")
+    assert value(copy, FLAGS) == flags
+    value(copy, "draw(droppable), draw(ordinary)")
+    seen = [eval(value(one, DRAW)) for one in forked(copy, 2)]
+    drawn = [one for row in seen for one in row[:3]]
+    assert len(seen) == 3 and len(set(drawn)) == len(drawn), seen
+    if ENGINE == "vm":  # its kernel has renewed every state
+        assert len({row[3] for row in seen}) == 3, seen
+    elif all(row[4] for row in seen):  # the host's kernel has not, as it does once a minute
+        assert len({row[3] for row in seen}) == 1, "state that is restored as it was is repeated"
 
 
 def test_a_program_goes_on_in_a_fork_where_it_was(sandbox, forked):

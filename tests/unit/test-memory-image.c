@@ -93,6 +93,40 @@ TEST(the_agents_program_comes_from_outside_and_others_stay_what_they_were)
 	remove_place(&p);
 }
 
+/* Mappings of mm: field 6 is mmap()'s flags, field 9 the advice, a bit each. The first two are
+ * marked as droppable and as wiped on fork (criu/mapping_marks.h), the third is an ordinary one. */
+TEST(mappings_are_given_back_what_their_marks_stand_for)
+{
+	static const char marked[] =
+		MAGIC "\x18\0\0\0\x60\x02"
+		      "\x72\x06\x30\x22\x48\x86\x80\x07" /* dd, and four marks */
+		      "\x72\x04\x30\x22\x48\x06"         /* two marks */
+		      "\x72\x04\x30\x22\x48\x04"
+		      "\x08\x05";
+	static const char expected[] = MAGIC "\x1a\0\0\0\x60\x02"
+					     "\x72\x06\x30\x28\x48\x80\x80\x14" /* dd, wf */
+					     "\x72\x06\x30\x22\x48\x80\x80\x10" /* wf */
+					     "\x72\x04\x30\x22\x48\x04"
+					     "\x08\x05";
+	struct place p = make_place();
+	char now[512];
+	struct err err;
+
+	put(p.fd, "mm-2.img", marked, sizeof(marked) - 1);
+	for (unsigned times = 1; times <= 2; times++) {
+		size_t n;
+
+		CHECK_INT(memory_image_repair(p.fd, &err), 0);
+		n = read_whole(p.fd, "mm-2.img", now, sizeof(now));
+		CHECK_MEM(now, n, expected, sizeof(expected) - 1);
+	}
+	for (size_t len = 8; len < sizeof(marked) - 1; len++) {
+		put(p.fd, "mm-2.img", marked, len);
+		CHECK(memory_image_repair(p.fd, &err) < 0);
+	}
+	remove_place(&p);
+}
+
 TEST(a_program_of_another_memfd_is_refused_by_name)
 {
 	static const char other[] = MAGIC "\x04\0\0\0\x08\x05\x60\x07";

@@ -57,6 +57,11 @@ int criu_image_field(const unsigned char *data, size_t len, size_t *at, struct c
 	return 1;
 }
 
+const unsigned char *criu_image_bytes(const struct criu_field *f)
+{
+	return f->wire == WIRE_BYTES ? f->raw + (f->raw_len - f->value) : NULL;
+}
+
 static int put_number(struct buf *out, uint64_t value)
 {
 	unsigned char bytes[10];

@@ -24,6 +24,8 @@ must_check int criu_image_message(const struct buf *image, size_t *at, const uns
 /* 1 and the next field of a message, 0 at the end. */
 must_check int criu_image_field(const unsigned char *data, size_t len, size_t *at,
                                 struct criu_field *ret);
+/* The bytes of a field, or NULL if it is of another type. */
+const unsigned char *criu_image_bytes(const struct criu_field *f);
 must_check int criu_image_read(int dir_fd, const char *name, struct buf *ret);
 
 must_check int criu_image_put_number(struct buf *out, unsigned number, uint64_t value);

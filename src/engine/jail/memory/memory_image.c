@@ -3,18 +3,22 @@
 
 #include "base/fd.h"
 #include "base/fs/dir_reader.h"
+#include "criu/mapping_marks.h"
 #include "engine/jail/memory/criu_image.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
-#define AGENT_FILE 0x7ffffff0U /* its number among the files; CRIU counts from 1 */
-#define FILE_KIND  1           /* fields of file_entry */
-#define FILE_ID    2
-#define FILE_REG   3
-#define KIND_REG   1
-#define MM_EXE     12 /* of mm_entry: the number of the program's file */
+#define AGENT_FILE     0x7ffffff0U /* its number among the files; CRIU counts from 1 */
+#define FILE_KIND      1           /* fields of file_entry */
+#define FILE_ID        2
+#define FILE_REG       3
+#define KIND_REG       1
+#define MM_EXE         12 /* fields of mm_entry: the number of the program's file */
+#define MM_MAPPING     14
+#define MAPPING_FLAGS  6 /* fields of vma_entry: of mmap() */
+#define MAPPING_ADVICE 9
 
 static int write_image(int dir_fd, const char *name, const struct buf *image)
 {
@@ -46,16 +50,75 @@ static int is_regular(const struct buf *files, uint64_t id)
 	return r;
 }
 
-/* Copies the message with another program. */
-static int change_exe(const unsigned char *message, size_t len, struct buf *out)
+struct mapping {
+	uint64_t flags, advice;
+};
+
+static int read_mapping(const unsigned char *message, size_t len, struct mapping *ret)
 {
 	size_t at = 0;
 	struct criu_field f;
 	int r;
 
+	*ret = (struct mapping){0};
 	while ((r = criu_image_field(message, len, &at, &f)) > 0) {
-		r = f.number == MM_EXE ? criu_image_put_number(out, MM_EXE, AGENT_FILE)
-		                       : buf_append(out, f.raw, f.raw_len);
+		if (f.number == MAPPING_FLAGS)
+			ret->flags = f.value;
+		else if (f.number == MAPPING_ADVICE)
+			ret->advice = f.value;
+	}
+	return r;
+}
+
+/* Copies a mapping, with what its marks stand for (mapping_marks.h). */
+static int put_mapping(const unsigned char *message, size_t len, struct buf *out)
+{
+	struct mapping m;
+	size_t at = 0;
+	struct criu_field f;
+	int r = read_mapping(message, len, &m);
+
+	if (r < 0)
+		return r;
+	if ((m.advice & MARK_DROPPABLE) == MARK_DROPPABLE) {
+		m.advice &= ~MARK_DROPPABLE;
+		m.flags = (m.flags & ~(uint64_t)MAP_TYPE) | MAP_DROPPABLE;
+	}
+	if ((m.advice & MARK_WIPED) == MARK_WIPED)
+		m.advice = (m.advice & ~MARK_WIPED) | ADVICE(MADV_WIPEONFORK);
+	while ((r = criu_image_field(message, len, &at, &f)) > 0) {
+		if (f.number == MAPPING_FLAGS)
+			r = criu_image_put_number(out, MAPPING_FLAGS, m.flags);
+		else if (f.number == MAPPING_ADVICE)
+			r = criu_image_put_number(out, MAPPING_ADVICE, m.advice);
+		else
+			r = buf_append(out, f.raw, f.raw_len);
+		if (r < 0)
+			return r;
+	}
+	return r;
+}
+
+/* Copies the message of a process with its mappings put right; exe is its program. */
+static int put_mm(const unsigned char *message, size_t len, uint64_t exe, struct buf *out)
+{
+	auto_call(buf_done) struct buf mapping = BUF_INIT(CRIU_IMAGE_MAX);
+	size_t at = 0;
+	struct criu_field f;
+	int r;
+
+	while ((r = criu_image_field(message, len, &at, &f)) > 0) {
+		if (f.number == MM_EXE) {
+			r = criu_image_put_number(out, MM_EXE, exe);
+		} else if (f.number == MM_MAPPING && criu_image_bytes(&f)) {
+			buf_truncate(&mapping, 0);
+			r = put_mapping(criu_image_bytes(&f), (size_t)f.value, &mapping);
+			if (r >= 0)
+				r = criu_image_put_bytes(out, MM_MAPPING, mapping.data,
+				                         mapping.len);
+		} else {
+			r = buf_append(out, f.raw, f.raw_len);
+		}
 		if (r < 0)
 			return r;
 	}
@@ -81,7 +144,8 @@ struct repair {
 	uint64_t agent; /* the number of its program's file */
 };
 
-/* Makes a process whose program is the agent's memfd take the external file instead. */
+/* Makes a process whose program is the agent's memfd take the external file instead, and gives
+ * mappings back what CRIU does not save. */
 static int repair_mm(const struct repair *repair, const char *name, struct err *err)
 {
 	auto_call(buf_done) struct buf image = BUF_INIT(CRIU_IMAGE_MAX),
@@ -98,16 +162,16 @@ static int repair_mm(const struct repair *repair, const char *name, struct err *
 		r = find_exe(message, len, &exe);
 	if (r == 0)
 		r = exe == AGENT_FILE ? 1 : is_regular(&repair->files, exe);
-	if (r == 1) /* as it should be, or put right when the directory was read before */
-		return 0;
 	if (r == 0 && exe != repair->agent) {
 		(void)err_set(err, ERR_CONFLICT, ENOEXEC,
 		              "a program runs that is in no file (memfd), which cannot be saved");
 		return err_hint(err, "end it, or take a snapshot without memory");
 	}
-	if (r == 0)
-		r = change_exe(message, len, &changed);
-	if (r == 0)
+	if (r >= 0) /* 1: as it should be, or put right when the directory was read before */
+		r = put_mm(message, len, r == 1 ? exe : AGENT_FILE, &changed);
+	if (r >= 0 && changed.len == len && memcmp(changed.data, message, len) == 0)
+		return 0;
+	if (r >= 0)
 		r = buf_append(&out, image.data, CRIU_HEAD_SIZE);
 	if (r >= 0)
 		r = criu_image_put_message(&out, &changed);
