@@ -26,7 +26,8 @@ static const struct subcommand subcommands[] = {
          "Builds a template from a recipe: one that comes with cloche, by its name, or a file of "
          "your\n"
          "own. Those that come: base, python, python-datasci, node, node22, node26, bun, "
-         "universal, r, java.\n"
+         "universal, r, java,\n"
+         "claude, codex, opencode.\n"
          "It is built in sandboxes, and the build goes on if this command is interrupted. The\n"
          "template has its name once it is complete.",
          "  cloche template build python\n"

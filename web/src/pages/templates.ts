@@ -4,7 +4,7 @@ import type { Context, Json, Page } from "../page.js";
 import { bar, bytes, card, confirm, dialog, el, empty, failure, field, isPackageSet, loading, pageHead, relativeTime, replace, span, table, tell, toast } from "../ui/index.js";
 
 /** The recipes that come along. */
-const SHIPPED = ["python", "python-datasci", "node", "node22", "node26", "bun", "universal", "base", "kernel"];
+const SHIPPED = ["python", "python-datasci", "node", "node22", "node26", "bun", "universal", "base", "claude", "codex", "opencode", "kernel"];
 const LOG_LINES_MAX = 2000;
 const BUILD_LOOKS: Record<string, string> = { ready: "good", failed: "bad", running: "warn", queued: "warn" };
 
