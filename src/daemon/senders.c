@@ -9,6 +9,21 @@
 #define CA_FILE                                                                                    \
 	"/etc/ssl/certs/ca-certificates.crt" /* Debian's, in one file: read once, and whole */
 
+int senders_read(struct senders *s, const struct config *config, struct err *err)
+{
+	int r = 0;
+
+	s->config = config;
+	if (config->telemetry_url && config->telemetry_headers_file)
+		r = telemetry_headers_read(&s->headers, "telemetry.headers_file",
+		                           config->telemetry_headers_file, err);
+	if (r == 0 && config->audit_s3_url)
+		r = object_url_check(config->audit_s3_url, "audit.s3_url", err);
+	if (r == 0 && config->audit_s3_url)
+		r = object_credentials_read(config->audit_s3_credentials, &s->credentials, err);
+	return r < 0 ? r : dial_rules_read(&s->rules, config, err);
+}
+
 int senders_prepare(struct senders *s, const struct config *config, struct err *err)
 {
 	const char *ca_file = getenv("SSL_CERT_FILE");
@@ -18,21 +33,7 @@ int senders_prepare(struct senders *s, const struct config *config, struct err *
 		log_debug("gateway.no_certificates", "error='%s'", why.message);
 	if (gethostname(s->host_name, sizeof(s->host_name) - 1) < 0)
 		s->host_name[0] = '\0';
-	if (config->telemetry_url && config->telemetry_headers_file &&
-	    telemetry_headers_read(&s->headers, "telemetry.headers_file",
-	                           config->telemetry_headers_file, err) < 0)
-		return -EINVAL;
-	s->config = config;
-	if (config->audit_s3_url) {
-		int r = object_url_check(config->audit_s3_url, "audit.s3_url", err);
-
-		if (r == 0)
-			r = object_credentials_read(config->audit_s3_credentials, &s->credentials,
-			                            err);
-		if (r < 0)
-			return r;
-	}
-	return dial_rules_read(&s->rules, config, err);
+	return senders_read(s, config, err);
 }
 
 int senders_open(struct senders *s, struct loop *loop, struct store *store,

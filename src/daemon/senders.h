@@ -19,6 +19,8 @@ struct senders {
 	struct object_credentials credentials; /* of the store of audit.s3_url */
 	struct audit_sinks *audit;
 };
+/* Only what the settings say, with the files that they name. */
+must_check int senders_read(struct senders *s, const struct config *config, struct err *err);
 /* Called while the host's certificates and the settings' files can still be read. */
 must_check int senders_prepare(struct senders *s, const struct config *config, struct err *err);
 /* Owns dialer_fd. */

@@ -4,6 +4,7 @@
  */
 #include "base/fd.h"
 #include "daemon/daemon.h"
+#include "daemon/gateway/settings_check.h"
 #include "daemon/launcher.h"
 #include "daemon/notify.h"
 
@@ -93,6 +94,8 @@ static int serve(struct config *config, int argc, char **argv)
 	(void)umask(022);
 	site_init(&site, config);
 	r = check_root(&err);
+	if (r == 0)
+		r = settings_check(config, &err);
 	if (r == 0)
 		r = site_prepare(&site, &err);
 	if (r == 0 && !config->is_sweep)

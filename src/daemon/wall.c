@@ -88,6 +88,16 @@ static int use_settings(struct resolver_config *r, char *const *list, struct err
 	return 0;
 }
 
+int wall_check_settings(const struct config *c, struct err *err)
+{
+	struct network_site site = {0};
+	struct resolver_config resolver = {0};
+	int r = network_site_read(&site, c, err);
+
+	return r == 0 && c->network_resolvers ? use_settings(&resolver, c->network_resolvers, err)
+	                                      : r;
+}
+
 static void use_line(struct resolver_config *r, char *line)
 {
 	static const char word[] = "nameserver";

@@ -21,5 +21,7 @@ struct network_site {
 /* The addresses that the daemon listens on; valid as long as these fds are open. */
 void network_site_listeners(struct network_site *ret, const struct site *site);
 must_check int network_site_read(struct network_site *ret, const struct config *c, struct err *err);
+/* Whether the wall will take them; nothing is kept. */
+must_check int wall_check_settings(const struct config *c, struct err *err);
 /* Without the host's own addresses. Borrowed from n. */
 struct range_site network_site_ranges(const struct network_site *n);

@@ -38,13 +38,15 @@ STOP_S = 60 * PATIENCE
 
 
 def refused_start(directory, *options):
-    """What a daemon says that does not start with these options. It may have made its room before it found out, which is gigabytes: nothing is kept."""
+    """What a daemon says that does not start with these options. It has made nothing by then."""
     argv = [BUILD / "cloche", "serve", "--data", directory / "data", "--run", directory / "run", "--listen", "none", *options]
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=120 * PATIENCE)
+        made = [name for name in ("data", "run") if (directory / name).exists()]
     finally:
         shutil.rmtree(directory / "data", ignore_errors=True)
     assert done.returncode != 0, done.stdout + done.stderr
+    assert not made, f"made before the settings were refused: {made}"
     return done.stdout + done.stderr
 
 
