@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 import pytest
 from cloche import Client
 
-from harness import audit
+from harness import audit, progress
 from harness.daemon import ENGINE, PATIENCE, ROOT, SANDBOX_ENV, Crashed, Daemon, check_parts, end
 from harness.internet import Internet
 from harness.npm import NPM, made_once, run
@@ -42,6 +42,10 @@ def of_suite(daemon):
                 make_template(client, TEMPLATE, MAKE_SUITE_TREE)
                 await_warm_copy(client, TEMPLATE)
         yield daemon
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(progress)
 
 
 def has_machine(item):
@@ -197,14 +201,6 @@ def pytest_runtest_teardown(item):
             item.session._setupstate.teardown_exact(None)
         Daemon.started.clear()
         raise crashed from None
-
-
-def pytest_runtest_logreport(report):
-    """Names each test that failed in the file that tools/run-tests.py asks for: it runs these once more."""
-    path = os.environ.get("CLOCHE_FAILED_TESTS")
-    if path and report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
-        with open(path, "a") as failed:
-            failed.write(report.nodeid.replace("\n", " ") + "\n")
 
 
 # The picture after a test is the one before the next, unless a fixture of several tests comes or goes in between.

@@ -5,9 +5,10 @@
 First Meson's suites (unit, platform, and the fuzz corpora replayed) with the unit tests of parsers under valgrind beside them, then the Python ones
 (the interpreters' drivers by themselves; functional, security, contract on a real daemon; chaos on daemons that are killed; the SDKs as their users install them); with a sanitized build beside the plain one,
 unit and a part of functional once more on that (`--only asan`: all of functional). Python suites wait more than they work, so several run side by side, each with
-daemons of its own, unless there is one CPU only; a pass of several workers hands them file after file, those that take longest first. What failed is tried once more at the end, one test after the other with nothing beside it: what passes then counts as
+daemons of its own, unless there is one CPU only; a pass of several workers hands them file after file, those that take longest first. A pytest that dies is listed, and
+another one runs what it has not begun. What failed is tried once more at the end, one test after the other with nothing beside it: what passes then counts as
 passed and is listed as unsteady. Prints each skip with its reason, each failure with its output (at once, and again at the end, where
-whoever has only a log's end finds it), and as the very last line "N passed, N failed, N skipped".
+whoever has only a log's end finds it), what each pass and the whole host took of the processors, and as the very last line "N passed, N failed, N skipped".
 """
 
 import argparse
@@ -53,6 +54,7 @@ VM_PASSES = [("plain", ["functional", "security", "sdk", "compat"], ["-m", "vm"]
 BARE_PASSES = [("plain", ["functional"], ["-m", "neutral and not slow"])]
 DETAIL_MOST = 4000  # of a failure, at the end
 SLOWEST = 8  # files of a pass that are named
+CRASHES_MOST = 3  # of a pass's pytest: after that the rest is not run
 RETRIES_MOST = 30  # failures of one pass: more than that is no accident, and is not tried again
 VALGRIND = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"]
 # Leaks are looked for in the suite `leaks` alone: not in guests and daemons, which are killed, and where seccomp keeps LeakSanitizer from its work.
@@ -60,6 +62,28 @@ SANITIZER_ENV = {
     "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:halt_on_error=1",
     "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
 }
+
+
+def run_counted(argv, **options):
+    """(exit status, output, seconds of CPU time that it and all that it has waited for took)"""
+    process = subprocess.Popen(argv, stderr=subprocess.STDOUT, text=True, **options)
+    output = process.stdout.read() if process.stdout else ""
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, output, usage.ru_utime + usage.ru_stime
+
+
+def host_seconds():
+    """Of all processors since the host's start: at work, waiting for a disk, idle."""
+    ticks = [int(n) for n in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    user, nice, system, idle, disk, irq, softirq, steal = (n / os.sysconf("SC_CLK_TCK") for n in ticks)
+    return user + nice + system + irq + softirq + steal, disk, idle
+
+
+def tell_host(what, before):
+    """How busy the host was meanwhile, whoever was it: time that is left here is where more could run side by side."""
+    busy, disk, idle = (now - then for now, then in zip(host_seconds(), before))
+    print(f"{what}, all of the host: {busy:.0f} s of CPU time, {disk:.0f} s waited for a disk, {idle:.0f} s idle", flush=True)
 
 
 class Tally:
@@ -158,6 +182,7 @@ class MesonPass:
     but: str = ""
     programs: list = ()
     broken: set = field(default_factory=set)  # programs in which something failed
+    cpu_s: float = 0
 
     def run(self, tally):
         log = self.build / "meson-logs" / (f"testlog-{self.wrapper[0]}.json" if self.wrapper else "testlog.json")
@@ -170,10 +195,10 @@ class MesonPass:
             argv += ["--no-suite", self.but]
         if self.wrapper:
             argv += ["--timeout-multiplier", "5", "--wrapper", " ".join(self.wrapper)]
-        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=meson_env(self.suites))
+        _, output, self.cpu_s = run_counted(argv, stdout=subprocess.PIPE, env=meson_env(self.suites))
         if not log.exists():
-            if "No suitable tests" not in done.stdout and "No tests defined" not in done.stdout:
-                tally.add(self.label, "failed", done.stdout)
+            if "No suitable tests" not in output and "No tests defined" not in output:
+                tally.add(self.label, "failed", output)
             return
         for line in log.read_text().splitlines():
             if line.strip():
@@ -191,7 +216,7 @@ class MesonPass:
 
 
 def add_pytest_case(tally, label, case):
-    name = f"{label}/{case.get('classname', '').rpartition('.')[2]}::{case.get('name')}"
+    name = f"{label}/{case_name(case)}"
     for kind, status in (("failure", "failed"), ("error", "failed"), ("skipped", "skipped")):
         found = case.find(kind)
         if found is not None:
@@ -221,6 +246,64 @@ def longest_first(paths):
     return sorted((f for path in paths for f in ([path] if path.is_file() else sorted(path.rglob("test_*.py")))), key=place)
 
 
+def told_name(test):
+    """As add_pytest_case names a test that pytest calls PATH::CLASS::NAME[PARAMETERS], the class where there is one."""
+    whole, bracket, parameters = test.partition("[")
+    holder, _, name = whole.rpartition("::")
+    return f"{Path(holder.split('::')[-1]).stem}::{name}{bracket}{parameters}"
+
+
+def case_name(case):
+    return f"{case.get('classname', '').rpartition('.')[2]}::{case.get('name')}"
+
+
+def has_failed(case):
+    return case.find("failure") is not None or case.find("error") is not None
+
+
+def read_cases(report):
+    """None: there is no whole report."""
+    try:
+        return list(ElementTree.parse(report).getroot().iter("testcase"))
+    except (FileNotFoundError, ElementTree.ParseError):
+        return None
+
+
+@dataclass
+class Round:
+    """What one pytest of a pass has left."""
+
+    status: int
+    output: str
+    cpu_s: float
+    cases: list  # of the report; None: there is none
+    begun: list
+    ended: set
+
+    @property
+    def has_died(self):
+        return self.cases is None or self.status not in (0, 1, 5)  # 5: the words for pytest leave no test of these
+
+    @property
+    def under_way(self):
+        return [test for test in self.begun if test not in self.ended] if self.has_died else []
+
+    @property
+    def told(self):
+        """The tests that no other round has to run: without a report nobody knows what became of those that have ended."""
+        return self.begun if self.cases is not None else self.under_way
+
+    def whole_cases(self):
+        """Without those that say nothing: pytest reports its own fault as cases, one of them without a name, and a test that has only begun as one that has
+        passed, also where its worker died and it is reported as failed beside that."""
+        cut_short = {told_name(test) for test in self.under_way}
+        failed = {case_name(case) for case in self.cases or [] if has_failed(case)}
+        for case in self.cases or []:
+            is_half = case_name(case) in cut_short or (case_name(case) in failed and not has_failed(case))
+            if not is_half and not (self.has_died and case.get("classname", "") in ("", "pytest")):
+                yield case
+
+
 @dataclass
 class PythonPass:
     """Tests of pytest: what lies below the paths, or the tests named."""
@@ -246,16 +329,25 @@ class PythonPass:
         return self.build / f"pytest-{self.name}.failed"
 
     def start(self):
-        """(seconds, exit status, output, the report's cases or None)"""
+        """(seconds, rounds): one pytest after the other, as long as one dies and has begun something before."""
         start = time.monotonic()
-        report = self.build / f"pytest-{self.name}.xml"
-        report.unlink(missing_ok=True)
         self.failed_list.unlink(missing_ok=True)
+        rounds = [self.round(set())]
+        while rounds[-1].has_died and rounds[-1].begun and len(rounds) <= CRASHES_MOST:
+            rounds.append(self.round({test for r in rounds for test in r.told}))
+        return time.monotonic() - start, rounds
+
+    def round(self, left_out):
+        report, progress, names = (self.build / f"pytest-{self.name}.{end}" for end in ("xml", "progress", "left-out"))
+        report.unlink(missing_ok=True)
+        progress.write_text("")
+        names.write_text("\n".join(left_out))
         words = ["--tb=short", "--junitxml", str(report), "-o", "junit_logging=system-out", *self.words]
         sink = None if "-s" in self.words else subprocess.PIPE  # somebody wants to watch
-        done = subprocess.run(self.argv(words), stdout=sink, stderr=subprocess.STDOUT, text=True, env=self.env, cwd=self.rootdir)
-        cases = list(ElementTree.parse(report).getroot().iter("testcase")) if report.exists() else None
-        return time.monotonic() - start, done.returncode, done.stdout or "", cases
+        env = {**self.env, "CLOCHE_PROGRESS": str(progress), "CLOCHE_LEFT_OUT": str(names)}
+        status, output, cpu_s = run_counted(self.argv(words), stdout=sink, env=env, cwd=self.rootdir)
+        lines = [line.partition(" ") for line in progress.read_text().splitlines()]
+        return Round(status, output, cpu_s, read_cases(report), [t for w, _, t in lines if w == "begun"], {t for w, _, t in lines if w == "ended"})
 
     def compile(self):
         """Leaves the tests' bytecode, which pytest makes with checks of its own, for the workers: each would take seconds to make it."""
@@ -275,13 +367,28 @@ class PythonPass:
         return self.paths[0].parent
 
     def add(self, tally, result):
-        seconds, status, output, cases = result
+        seconds, rounds = result
         label = self.label if self.engine == "jail" else self.engine
-        for case in cases or []:
-            add_pytest_case(tally, label, case)
-        if cases is None or status not in (0, 1, 5):  # 5: the words for pytest leave no test of these
-            tally.add(f"{label} {' '.join(p.name for p in self.paths)}", "failed", output[-6000:])
-        print(f"{label} {', '.join(p.name for p in self.paths)}: {seconds:.0f} s{slowest(cases or [])}", flush=True)
+        name = f"{label} {', '.join(p.name for p in self.paths)}"
+        for one in rounds:
+            for case in one.whole_cases():
+                add_pytest_case(tally, label, case)
+            if one.has_died:
+                self.add_crash(tally, label, name, one)
+        if len(rounds) > CRASHES_MOST and rounds[-1].has_died:
+            tally.add(name, "failed", f"died {len(rounds)} times: what was left has not been run")
+        cases = [case for one in rounds for case in one.whole_cases()]
+        print(f"{name}: {seconds:.0f} s, {sum(r.cpu_s for r in rounds):.0f} of CPU time{slowest(cases)}", flush=True)
+
+    def add_crash(self, tally, label, name, one):
+        """A pytest that died is a failure of the tests that were under way, each of which is tried once more, alone; without any it is one of the pass."""
+        words = f"pytest died (status {one.status}):\n{one.output[-DETAIL_MOST // 2:]}"
+        for test in one.under_way:
+            tally.add(f"{label}/{told_name(test)}", "failed", f"one of {len(one.under_way)} that were under way when {words}")
+        if not one.under_way:
+            tally.add(name, "failed", words)
+        with self.failed_list.open("a") as file:
+            file.writelines(test + "\n" for test in one.under_way)
 
     def run(self, tally):
         self.add(tally, self.start())
@@ -300,7 +407,7 @@ def run_in_turn(tally, passes):
     for programs in passes:
         start = time.monotonic()
         programs.run(tally)
-        print(f"{programs.label} {', '.join(programs.suites)}: {time.monotonic() - start:.0f} s", flush=True)
+        print(f"{programs.label} {', '.join(programs.suites)}: {time.monotonic() - start:.0f} s, {programs.cpu_s:.0f} of CPU time", flush=True)
 
 
 def run_programs(tally, passes, memcheck, python):
@@ -390,10 +497,14 @@ def main():
     else:
         meson, python = list(meson_passes(builds, chosen)), python_passes(builds, chosen, args.pytest)
     memcheck = [] if args.only or args.suite or args.path else [MesonPass(builds["plain"], "valgrind", ["memcheck"], wrapper=VALGRIND)]
+    before = host_seconds()
     run_programs(tally, meson, memcheck, python)
+    tell_host("Programs", before)
     meson += memcheck
     if python:
+        before = host_seconds()
         run_python(tally, python)
+        tell_host("Python", before)
     retry(tally, meson + python)
     tally.report()
     return 1 if tally.failures or not tally.passed else 0

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The suites' own promises: a crash fails the test that it happens in and no other, and a test that fails once is tried once more."""
+"""The suites' own promises: a crash fails the test that it happens in and no other, a test that fails once is tried once more, and a pytest that dies leaves
+no test behind that nobody has run."""
 
 import os
 import subprocess
@@ -42,6 +43,25 @@ def test_broken():
     assert False, "fails each time"
 """
 
+# pytest's own fault, while it writes a failure down.
+DIES = """
+import pathlib
+
+def die(times):
+    seen = pathlib.Path(__file__).with_name("died")
+    with seen.open("a") as file:
+        file.write(".")
+    return seen.stat().st_size <= times
+"""
+CONFTEST_DIES = """
+def pytest_runtest_makereport(item, call):
+    if call.when == "call" and item.name == "test_dies":
+        if item.module.die(item.module.TIMES):
+            {how}
+"""
+INTERNAL = 'raise SystemError("AST constructor recursion depth mismatch")'
+KILLED = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+
 
 @pytest.fixture
 def suite(tmp_path):
@@ -69,10 +89,10 @@ def test_a_crash_fails_the_test_it_happens_in_and_the_next_has_a_new_daemon(suit
     assert "2 passed, 1 failed" in done.stdout or "1 failed, 2 passed" in done.stdout, done.stdout
 
 
-def run_all(path):
+def run_all(path, *words):
     """What the runner says of a suite, and its exit status."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}  # it is nobody's worker
-    done = subprocess.run([sys.executable, RUN_TESTS, "--build", BUILD, "--path", path], capture_output=True, text=True, env=env, timeout=300)
+    done = subprocess.run([sys.executable, RUN_TESTS, "--build", BUILD, "--path", path, "--", *words], capture_output=True, text=True, env=env, timeout=300)
     return done.stdout.splitlines(), done.returncode
 
 
@@ -87,3 +107,31 @@ def test_what_fails_once_is_tried_alone_at_the_end_and_listed_as_unsteady(suite)
 def test_what_fails_twice_has_failed(suite):
     lines, status = run_all(suite(UNSTEADY + BROKEN))
     assert lines[-1] == "2 passed, 1 failed, 0 skipped" and status == 1, lines
+
+
+def dying_suite(suite, how, times):
+    """Three files; in the second pytest itself dies so many times, each time in the same test."""
+    path = suite("def test_first():\n    pass\n\ndef test_fails():\n    assert False, 'as it should'\n")
+    (path / "conftest.py").write_text(CONFTEST_DIES.format(how=how))
+    (path / "test_jt.py").write_text(f"{DIES}\nTIMES = {times}\n\ndef test_before():\n    pass\n\ndef test_dies():\n    pass\n\ndef test_after():\n    pass\n")
+    (path / "test_kt.py").write_text("def test_last():\n    pass\n")
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.parametrize("how", [INTERNAL, KILLED], ids=["internal", "killed"])
+def test_what_a_pytest_that_died_has_not_run_another_runs(suite, how, workers):
+    lines, status = run_all(dying_suite(suite, how, times=1), "--numprocesses", workers, "--dist", "loadfile")
+    assert lines[-1] == "5 passed, 1 failed, 0 skipped" and status == 1, lines
+    told = lines[lines.index("Unsteady (failed, then passed alone; repair these first):"):]
+    assert any("plain/test_jt::test_dies" in line for line in told), lines
+    assert [line for line in told if line.startswith("  plain/")][-1] == "  plain/test_it::test_fails", lines
+
+
+@pytest.mark.slow
+def test_a_test_in_which_pytest_dies_each_time_has_failed_and_no_other(suite):
+    lines, status = run_all(dying_suite(suite, INTERNAL, times=9))
+    assert lines[-1] == "4 passed, 2 failed, 0 skipped" and status == 1, lines
+    told = lines[lines.index("Failed:"):]
+    assert "  plain/test_jt::test_dies" in told and any("recursion depth mismatch" in line for line in told), lines
