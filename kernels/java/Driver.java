@@ -6,7 +6,7 @@
 //	Driver   the loop and one call      Fault    errors with the user's lines
 //	Wire     messages on fd 3, JSON     Show     values as MIME bundles
 //	Control  where snippets run         Renew    generators seeded anew
-//	Loader   the snippets' classes
+//	Loader   the snippets' classes      Lent     variables of one call
 //
 // JShell splits a cell into snippets and keeps their state. They run in this very process (JShell's local execution), so
 // that there is one machine to start and the code's own System.out is the process's.
@@ -17,7 +17,9 @@
 // SIGINT stops the snippet's thread by JShell's stop(): Thread.stop() up to Java 19, later by checks that JShell writes into
 // the snippets' loops and by Thread.interrupt(). A loop in a library that heeds neither cannot be interrupted there.
 //
-// Java cannot change its environment. So each variable of it is a system property, too, where there is none of that name.
+// Java has no call that changes its environment. So each variable of it is a system property, too, where there is none of that
+// name: code can set those. Lent changes both, by the map behind System.getenv(). A new process gets what is in that map only
+// where the code has asked for ProcessBuilder.environment(); else it gets what this process was started with.
 
 import java.io.ByteArrayOutputStream;
 import java.io.FileDescriptor;
@@ -82,7 +84,7 @@ public class Driver {
 		err = stream(FileDescriptor.err);
 		putBack();
 		// Now, not when JShell is made: a call may be on its way meanwhile.
-		wire.send("ready", "0", Map.of("language", "java", "version", System.getProperty("java.version"), "pid", ProcessHandle.current().pid()));
+		wire.send("ready", "0", Map.of("language", "java", "version", System.getProperty("java.version"), "pid", ProcessHandle.current().pid(), "env", true));
 		System.getenv().forEach((name, value) -> {
 			if (!name.isEmpty() && System.getProperty(name) == null)
 				System.setProperty(name, value);
@@ -99,9 +101,13 @@ public class Driver {
 				run(message);
 				continue;
 			}
+			if (message.verb().equals("env")) {
+				Lent.keep(message.payload());
+				continue;
+			}
 			if (message.verb().equals("renew"))
 				Renew.all(message.payload());
-			answer(message.id(), new LinkedHashMap<>(Map.of("status", "ok")));
+			answer(message.id(), new LinkedHashMap<>(Map.of("status", "ok", "env", true)));
 		}
 	}
 
@@ -167,6 +173,7 @@ public class Driver {
 	private static void run(Wire.Message message) {
 		begin(message.id());
 		putBack();
+		Lent.lend();
 		Fault fault = null;
 		try {
 			fault = evaluate(new String(message.payload(), StandardCharsets.UTF_8));
@@ -175,6 +182,7 @@ public class Driver {
 		}
 		if (isInterrupted())
 			fault = new Fault("InterruptedException", "the call was interrupted", List.of("InterruptedException: the call was interrupted"));
+		Lent.takeBack();
 		flush();
 		if (fault != null)
 			wire.send("error", call, fault.json());
@@ -284,7 +292,7 @@ class Wire {
 				Runtime.getRuntime().halt(PEER_IS_BROKEN);
 		}
 		String[] words = line.toString().split(" ", -1);
-		if (!line.toString().matches("(run|renew|sync) \\d{1,18} \\d{1,8}") || Integer.parseInt(words[2]) > PAYLOAD_MAX)
+		if (!line.toString().matches("(run|env|renew|sync) \\d{1,18} \\d{1,8}") || Integer.parseInt(words[2]) > PAYLOAD_MAX)
 			Runtime.getRuntime().halt(PEER_IS_BROKEN);
 		byte[] payload = new byte[Integer.parseInt(words[2])];
 		for (int at = 0, n; at < payload.length; at += n) { // readNBytes() of a file asks for its position
@@ -637,5 +645,58 @@ class Renew {
 		} catch (ReflectiveOperationException | RuntimeException e) {
 			return;
 		}
+	}
+}
+
+// Variables of the environment that are there for one call. What the code has set to something else meanwhile stays.
+class Lent {
+	private static final Map<String, String> environment = open();
+	private static final List<Variable> lent = new ArrayList<>();
+	private static String lines = "";
+
+	record Variable(String name, String value, String before, String propertyBefore) {}
+
+	// Java's own map, or without it an empty one: then there are only the properties.
+	@SuppressWarnings("unchecked")
+	private static Map<String, String> open() {
+		try {
+			Field field = Class.forName("java.util.Collections$UnmodifiableMap").getDeclaredField("m");
+			field.setAccessible(true);
+			return (Map<String, String>) field.get(System.getenv());
+		} catch (ReflectiveOperationException | RuntimeException e) {
+			return new HashMap<>();
+		}
+	}
+
+	// For the next call.
+	static void keep(byte[] payload) {
+		lines = new String(payload, StandardCharsets.UTF_8);
+	}
+
+	static void lend() {
+		for (String line : lines.split("\n")) {
+			int at = line.indexOf('=');
+			if (at <= 0)
+				continue;
+			String name = line.substring(0, at), value = line.substring(at + 1);
+			lent.add(new Variable(name, value, environment.put(name, value), System.setProperty(name, value)));
+		}
+		lines = "";
+	}
+
+	static void takeBack() {
+		for (Variable one : lent) {
+			if (one.before() == null)
+				environment.remove(one.name());
+			else
+				environment.put(one.name(), one.before());
+			if (!one.value().equals(System.getProperty(one.name())))
+				continue;
+			if (one.propertyBefore() == null)
+				System.clearProperty(one.name());
+			else
+				System.setProperty(one.name(), one.propertyBefore());
+		}
+		lent.clear();
 	}
 }

@@ -128,6 +128,40 @@ def test_variables_of_the_environment_are_properties_too(kernel):
     assert kernel.run('System.getProperty("java.specification.name")').text == "Java Platform API Specification"
 
 
+SHOW = """
+for (String name : List.of("TRACEPARENT", "TRACESTATE"))
+    System.out.print(System.getenv(name) + " " + System.getProperty(name) + " ");
+String.valueOf(new ProcessBuilder("true").environment().get("TRACEPARENT"))
+"""
+
+
+def shown(kernel):
+    reply = kernel.run(SHOW)
+    return reply.stdout.decode() + reply.text
+
+
+def test_variables_of_a_call_are_there_for_that_call_alone(kernel):
+    assert kernel.ready["env"] is True and kernel.sync_idle().takes_env is True
+    kernel.env(TRACEPARENT="00-1", TRACESTATE="a=1,b=é 2")
+    assert shown(kernel) == "00-1 00-1 a=1,b=é 2 a=1,b=é 2 00-1"
+    assert shown(kernel) == "null null null null null"
+    kernel.run('System.setProperty("TRACEPARENT", "mine");')
+    kernel.env(TRACEPARENT="00-2")
+    assert shown(kernel) == "00-2 00-2 null null 00-2"
+    assert shown(kernel) == "null mine null null null"
+    kernel.env(TRACEPARENT="00-3")
+    kernel.run('System.setProperty("TRACEPARENT", "other");')
+    assert shown(kernel) == "null other null null null"
+    kernel.run('System.clearProperty("TRACEPARENT");')
+
+
+def test_variables_are_put_back_behind_a_call_that_failed(kernel):
+    kernel.env(TRACEPARENT="00-1", OF_THE_SANDBOX="other")
+    kernel.run("int none = 1 / 0;")
+    assert shown(kernel) == "null null null null null"
+    assert kernel.run('System.getProperty("OF_THE_SANDBOX") + System.getenv("OF_THE_SANDBOX")').text == "valuevalue"
+
+
 @pytest.mark.parametrize("code", ["Thread.sleep(30000);", "while (true) {}", "new Object() { public String toString() { while (true) {} } }"])
 def test_an_interrupt_ends_the_call_and_the_state_stays(kernel, code):
     kernel.run("int stays = 5;")
