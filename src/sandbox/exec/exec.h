@@ -71,6 +71,7 @@ const struct err *exec_failure(const struct exec *e);
 /* Writes to stdin what fits into the window. Returns how much (0: wait for a watcher's call), or <
  * 0 with err. */
 must_check ssize_t exec_write_stdin(struct exec *e, const void *data, size_t len, struct err *err);
+/* Behind all that was fed to it (exec_feed.h). */
 must_check int exec_close_stdin(struct exec *e, struct err *err);
 must_check int exec_signal(struct exec *e, int signo, bool whole_tree, struct err *err);
 void exec_kill(struct exec *e); /* with its tree, if it runs and its agent answers */

@@ -46,7 +46,7 @@ static int go_on(struct exec_feed *f, struct err *err)
 	}
 	if (!f->closes)
 		return 1;
-	return exec_close_stdin(e, err) < 0 ? -1 : 1;
+	return exec_put_stdin_end(e, err) < 0 ? -1 : 1;
 }
 
 void exec_feed_on(struct exec *e)

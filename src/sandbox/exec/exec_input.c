@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a client sends to a running exec: stdin, signals, the size of its terminal. */
 #include "base/log.h"
+#include "sandbox/exec/exec_feed.h"
 #include "sandbox/exec/exec_private.h"
 
 #include <endian.h>
@@ -55,7 +56,7 @@ ssize_t exec_write_stdin(struct exec *e, const void *data, size_t len, struct er
 	return r <= 0 ? r : exec_put_stdin(e, data, len, err);
 }
 
-int exec_close_stdin(struct exec *e, struct err *err)
+int exec_put_stdin_end(struct exec *e, struct err *err)
 {
 	int r = check_stdin(e, err);
 
@@ -63,6 +64,19 @@ int exec_close_stdin(struct exec *e, struct err *err)
 		return r;
 	e->is_stdin_ended = true;
 	channel_end_input(&e->channel);
+	return 0;
+}
+
+int exec_close_stdin(struct exec *e, struct err *err)
+{
+	int r = check_stdin(e, err);
+
+	if (r < 0 || e->is_stdin_end_due)
+		return r;
+	if (list_empty(&e->feeds))
+		return exec_put_stdin_end(e, err);
+	e->is_stdin_end_due = true;
+	(void)exec_feed(e, NULL, 0, /* closes= */ true, NULL, NULL);
 	return 0;
 }
 

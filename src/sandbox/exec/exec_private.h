@@ -19,9 +19,9 @@ struct exec {
 	bool is_removed;     /* watchers are told, then it is freed */
 	bool is_dead;        /* freed without calling watchers */
 	bool has_lost_output;
-	bool is_stdin_ended;
-	json_t *argv;             /* or NULL */
-	char *shell, *cwd, *user; /* or NULL */
+	bool is_stdin_ended, is_stdin_end_due; /* due: behind the feeds */
+	json_t *argv;                          /* or NULL */
+	char *shell, *cwd, *user;              /* or NULL */
 	bool has_stdin, has_pty;
 	bool ends_with_caller, is_orphan; /* is_orphan: its caller was an earlier gateway's */
 	uint64_t timeout_ms;
@@ -61,6 +61,7 @@ extern const struct channel_ops exec_channel_ops;
 
 /* exec_input.c: as exec_write_stdin(), in spite of feeds. */
 must_check ssize_t exec_put_stdin(struct exec *e, const void *data, size_t len, struct err *err);
+must_check int exec_put_stdin_end(struct exec *e, struct err *err);
 
 /* exec_feed.c */
 void exec_feed_on(struct exec *e); /* there may be room, or it has ended */
