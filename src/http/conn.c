@@ -5,6 +5,11 @@
  * for. At most IN_MAX unused bytes of a client are held. When a handler pauses a body, reading
  * stops and TCP makes the client wait.
  *
+ * A client that hangs up has not taken back what it sent. Where a tunnel wants that
+ * (http_tunnel_outlasts_client()), the connection stays until all of it was read and taken, also if
+ * the client's end was a reset: the kernel keeps what had come before it. It costs what a client
+ * costs that stays, and no longer than left_us without a step.
+ *
  * A handler that waits for room is called from an EPOLLOUT event only, never from the pump that its
  * own write started: else a fast client would keep the loop in one turn as long as there is data. A
  * connection also uses EPOLLOUT to be called next turn for bytes that TLS has already read from the
@@ -128,6 +133,9 @@ static uint64_t read_deadline_us(const struct conn *c)
 	case CONN_LINGER:
 		return c->since_us + limits->linger_us;
 	case CONN_UPGRADED: /* like a body that may rest: TCP's keepalive finds a dead peer */
+		if ((c->has_left || c->ignores_hangup) && !wants_read(c))
+			return c->last_read_us + limits->left_us;
+		break;
 	case CONN_CLOSING:
 	case CONN_DEAD:
 	case CONN_STATE_COUNT:
@@ -158,7 +166,11 @@ static void await(struct conn *c)
 		events |= EPOLLOUT;
 	if (!c->ignores_hangup)
 		events |= EPOLLRDHUP;
+	if (c->has_left && !wants_read(c))
+		events = 0; /* whatever is asked for, epoll tells of a hang-up without end */
 	loop_io_set(c->io, events);
+	if (c->has_left && c->awaits_drain)
+		loop_io_again(c->io);
 	loop_timer_set(c->timer, MIN(read_deadline_us(c), write_deadline_us(c)));
 }
 
@@ -166,6 +178,8 @@ static int flush(struct conn *c)
 {
 	if (c->out.len >= HTTP_HIGH_WATER / 2)
 		c->awaits_drain = true;
+	if (c->has_left)
+		buf_done(&c->out);
 	while (c->out.len > 0 && c->held_for == 0) {
 		ssize_t n = transport_write(&c->transport, c->out.data, c->out.len);
 
@@ -177,6 +191,21 @@ static int flush(struct conn *c)
 		buf_consume(&c->out, (size_t)n);
 	}
 	return 0;
+}
+
+/*
+ * The client is gone, and takes nothing. If there may be something of it that is still to be taken,
+ * only output is dropped. A reply that is held back has not begun for the client, so it ends.
+ */
+static bool outlasts_client(struct conn *c)
+{
+	if (c->state != CONN_UPGRADED || !c->req->outlasts_client || c->held_for > 0 ||
+	    c->req->reply == REPLY_ENDED)
+		return false;
+	if (!c->has_left)
+		c->last_read_us = loop_now_us(c->loop);
+	c->has_left = c->ignores_hangup = true;
+	return flush(c) == 0;
 }
 
 static bool step_head(struct conn *c)
@@ -350,7 +379,7 @@ static void pump(struct conn *c)
 	do {
 		if (c->state == CONN_DEAD)
 			return;
-		if (c->is_aborted || flush(c) < 0) {
+		if (c->is_aborted || (flush(c) < 0 && !outlasts_client(c))) {
 			conn_cut(c);
 			return;
 		}
@@ -416,13 +445,14 @@ static int read_some(struct conn *c)
 /*
  * The client has shut its end while we do not read. If no bytes are left to read, we take it as
  * gone, since a close() looks the same. If bytes are left, it pipelined, and its end is handled
- * later.
+ * later. So it is for a tunnel that outlasts its client, which may have bytes in its own hands.
  */
 static bool has_hung_up(struct conn *c)
 {
 	char byte;
 
-	if (c->state != CONN_CLOSING) {
+	c->last_read_us = loop_now_us(c->loop);
+	if (c->state != CONN_CLOSING && !(c->state == CONN_UPGRADED && c->req->outlasts_client)) {
 		if (c->transport.ssl)
 			return true;
 		if (c->in.len == 0 && recv(c->transport.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0)
@@ -452,12 +482,12 @@ static void conn_on_io(struct loop *loop, uint32_t events, void *arg)
 	if (wants_read(c))
 		r = read_some(c);
 	else if ((events & (EPOLLHUP | EPOLLERR)) || ((events & EPOLLRDHUP) && has_hung_up(c)))
-		r = -EPIPE;
+		r = outlasts_client(c) ? 0 : -EPIPE;
 	if (r < 0) {
 		conn_cut(c);
 		return;
 	}
-	if ((events & EPOLLOUT) && flush(c) == 0)
+	if (((events & EPOLLOUT) || c->has_left) && flush(c) == 0)
 		tell_drained(c);
 	pump(c);
 }

@@ -84,6 +84,7 @@ struct http_req {
 	http_done_fn on_drain;
 	void *on_drain_arg;
 	const struct http_tunnel_ops *upgrade;
+	bool outlasts_client; /* the tunnel does */
 	void *upgrade_arg;
 };
 
@@ -111,7 +112,8 @@ struct conn {
 	bool is_aborted;        /* to be cut at the next pump */
 	bool is_kicked;         /* a pump is deferred */
 	bool awaits_drain;      /* the buffer was high: tell the handler when it is low again */
-	bool ignores_hangup;    /* the client has shut its end but sent more requests before */
+	bool ignores_hangup;    /* the client has shut its end but sent more before */
+	bool has_left;          /* the client; what it sent is still handed to the tunnel */
 	bool has_served;        /* at least one reply */
 	uint64_t dropped_bytes; /* in drain and linger */
 };

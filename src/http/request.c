@@ -171,6 +171,11 @@ void http_tunnel(struct http_req *req, const struct http_tunnel_ops *ops, void *
 	req->upgrade_arg = arg;
 }
 
+void http_tunnel_outlasts_client(struct http_req *req)
+{
+	req->outlasts_client = true;
+}
+
 void *http_tunnel_arg(const struct http_req *req)
 {
 	return req->upgrade_arg;
@@ -312,7 +317,7 @@ void http_body_may_rest(struct http_req *req)
 
 void http_body_pause(struct http_req *req, bool on)
 {
-	if (req->is_body_paused == on)
+	if (!req->is_body_paused && !on)
 		return;
 	req->is_body_paused = on;
 	req->conn->last_read_us = loop_now_us(req->conn->loop); /* the pause was not the client's */

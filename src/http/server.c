@@ -319,6 +319,7 @@ int http_server_new(struct loop *loop, const struct http_app *app, struct http_s
 	                   .write_idle_us = 60 * SECOND_US,
 	                   .keep_alive_us = 75 * SECOND_US,
 	                   .linger_us = 2 * SECOND_US,
+	                   .left_us = 300 * SECOND_US,
 	                   .connections = 4096},
 		.reserve_fd = reserve_fd,
 	};

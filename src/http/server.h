@@ -108,6 +108,7 @@ struct http_limits {
 	uint64_t write_idle_us; /* between two writes that the client took */
 	uint64_t keep_alive_us; /* between two requests */
 	uint64_t linger_us;     /* for the client to close after us */
+	uint64_t left_us;       /* between two steps of taking what a client left behind */
 	size_t connections;     /* past it, the longest idle one gives way */
 };
 
@@ -133,6 +134,10 @@ struct http_tunnel_ops {
 /* After http_stream_start() of 101: bytes go as they are, out by http_stream_write() until
  * http_stream_end(), in to on_data(); http_body_pause() holds them back. */
 void http_tunnel(struct http_req *req, const struct http_tunnel_ops *ops, void *arg);
+/* A client that hangs up does not take back what it has sent: on_data() gets it first, at the pace
+ * of http_body_pause(), and on_gone() comes after that. Meanwhile output is taken and dropped: who
+ * makes it may read on only after it has written. */
+void http_tunnel_outlasts_client(struct http_req *req);
 void *http_tunnel_arg(const struct http_req *req);
 
 /* Checks that the Host is one of the app's. For divert(). */
@@ -203,8 +208,8 @@ void *http_state(const struct http_req *req);
  * so a handler may first open the place that the bytes go to. */
 typedef void (*http_body_fn)(struct http_req *req, const char *data, size_t len, void *arg);
 void http_on_body(struct http_req *req, http_body_fn fn, void *arg);
-void http_body_pause(struct http_req *req,
-                     bool on); /* on: fn is not called, and the client is not read */
+/* on: fn is not called, and the client is not read. Said again, it tells that something moves. */
+void http_body_pause(struct http_req *req, bool on);
 /* The body is a conversation that may be silent for long: body_idle_us does not hold for it. */
 void http_body_may_rest(struct http_req *req);
 /* Exactly once, when the req ends. */

@@ -5,7 +5,8 @@
  * without a copy.
  *
  * A server connection ends in the order of RFC 6455: a close frame each way, then the socket. We
- * wait for the client's answer for CLOSE_WAIT_US only.
+ * wait for the client's answer for CLOSE_WAIT_US only. A client's close frame is seen, and
+ * answered, when all messages before it are taken.
  */
 #include "http/websocket.h"
 
@@ -412,6 +413,8 @@ int ws_accept(struct http_req *req, const struct http_ws_ops *ops, void *arg, st
 	ws_codec_init(&ws->codec, /* is_server= */ true);
 	req->conn->in.cap = WS_MESSAGE_MAX + FRAME_HEAD_MAX;
 	http_tunnel(req, &ws_upgrade, ws);
+	if (ops->outlasts_client)
+		http_tunnel_outlasts_client(req);
 	*ret = ws;
 	return 0;
 }

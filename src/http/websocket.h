@@ -43,6 +43,9 @@ struct http_ws_ops {
 	                   void *arg); /* TEXT or BINARY */
 	void (*on_drain)(struct http_ws *ws, void *arg);
 	void (*on_close)(struct http_ws *ws, void *arg); /* exactly once; ws is freed after it */
+	/* What a client sent before it left, with or without a close frame, comes before
+	 * on_close(). While ws_pause() is on, the last message is taken to be not through yet. */
+	bool outlasts_client;
 };
 /* Answers 101. Fails with err when the request is not a valid upgrade. (The router has already
  * refused a foreign Origin.) Pings are answered inside. */
@@ -50,7 +53,7 @@ must_check int ws_accept(struct http_req *req, const struct http_ws_ops *ops, vo
                          struct http_ws **ret, struct err *err);
 must_check int ws_send(struct http_ws *ws, enum ws_opcode op, const void *data, size_t len);
 size_t ws_pending(const struct http_ws *ws);
-void ws_pause(struct http_ws *ws, bool on); /* stops reading the client */
+void ws_pause(struct http_ws *ws, bool on); /* stops reading the client; see http_body_pause() */
 /* Sends a close frame. No message comes after it; on_close() is called once the client has answered
  * or time is up.
  */

@@ -92,7 +92,32 @@ static int64_t reply_length(const struct proxy *p)
 	return -1;
 }
 
-/* From the client, after 101. */
+static void transmit(struct proxy *p)
+{
+	while (p->out.len > 0) {
+		ssize_t n = send(p->fd, p->out.data, p->out.len, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			break;
+		if (n < 0) { /* it may have answered before it closed: reading tells */
+			buf_consume(&p->out, p->out.len);
+			break;
+		}
+		port_connection_count(p->line, (uint64_t)n, 0);
+		buf_consume(&p->out, (size_t)n);
+	}
+	if (p->out.len == 0)
+		buf_done(&p->out);
+	if (p->is_tunnel)
+		http_body_pause(p->req, p->out.len > 0);
+	else if (p->out.len < OUT_MAX / 2)
+		http_body_pause(p->req, false);
+}
+
+/* From the client, after 101. It is read only while nothing waits, so that what a client sent
+ * before it left has been passed on. */
 static void on_tunnel_data(struct http_req *req, struct buf *in)
 {
 	struct proxy *p = http_tunnel_arg(req);
@@ -104,8 +129,7 @@ static void on_tunnel_data(struct http_req *req, struct buf *in)
 	}
 	if (n > 0 && buf_append(&p->out, in->data, n) == 0)
 		buf_consume(in, n);
-	if (p->out.len >= OUT_MAX)
-		http_body_pause(req, true);
+	transmit(p);
 	watch(p);
 }
 
@@ -127,6 +151,7 @@ static void start_tunnel(struct proxy *p)
 	heads_reply(&p->visit, &p->head);
 	http_stream_start(p->req, 101, NULL, -1);
 	http_tunnel(p->req, &ops, p);
+	http_tunnel_outlasts_client(p->req);
 }
 
 static void start_reply(struct proxy *p)
@@ -247,28 +272,6 @@ static void receive(struct proxy *p)
 	handle_input(p);
 	if (p->in.len == 0)
 		buf_done(&p->in); /* a WebSocket may say nothing for hours */
-}
-
-static void transmit(struct proxy *p)
-{
-	while (p->out.len > 0) {
-		ssize_t n = send(p->fd, p->out.data, p->out.len, MSG_NOSIGNAL | MSG_DONTWAIT);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN)
-			break;
-		if (n < 0) { /* it may have answered before it closed: reading tells */
-			buf_consume(&p->out, p->out.len);
-			break;
-		}
-		port_connection_count(p->line, (uint64_t)n, 0);
-		buf_consume(&p->out, (size_t)n);
-	}
-	if (p->out.len == 0)
-		buf_done(&p->out);
-	if (p->out.len < OUT_MAX / 2)
-		http_body_pause(p->req, false);
 }
 
 static void on_io(struct loop *loop, uint32_t events, void *arg)

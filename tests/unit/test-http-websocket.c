@@ -292,6 +292,103 @@ TEST(a_client_that_goes_away_closes_the_socket_once)
 	CHECK_INT(seen.n_closed, 1);
 }
 
+static struct { /* a server that takes a message only when the test lets it */
+	struct http_ws *ws;
+	char taken[64];
+	size_t len;
+	int n_closed;
+} slow;
+
+static void on_slow_message(struct http_ws *ws, enum ws_opcode op, const char *data, size_t len,
+                            void *arg)
+{
+	(void)op;
+	(void)arg;
+	CHECK(slow.len + len < sizeof(slow.taken));
+	memcpy(slow.taken + slow.len, data, len);
+	slow.len += len;
+	ws_pause(ws, true);
+	loop_stop(seen.loop);
+}
+
+static void on_slow_close(struct http_ws *ws, void *arg)
+{
+	(void)ws;
+	(void)arg;
+	slow.n_closed++;
+	loop_stop(seen.loop);
+}
+
+static int accept_slow(struct http_req *req, struct err *err)
+{
+	static const struct http_ws_ops slow_ops = {
+		.on_message = on_slow_message, .on_close = on_slow_close, .outlasts_client = true};
+
+	seen.loop = http_loop(req);
+	return ws_accept(req, &slow_ops, NULL, &slow.ws, err);
+}
+
+static void open_slow(struct rig *rig, struct peer *peer)
+{
+	static const struct http_route slow_routes[] = {
+		{HTTP_GET, "/echo", accept_slow, HTTP_BODY_NONE}};
+	static const struct http_app slow_app = {.routes = slow_routes, .n_routes = 1};
+
+	memset(&slow, 0, sizeof(slow));
+	rig_open(rig, &slow_app);
+	peer_open(peer, rig);
+	peer_say(peer, UPGRADE KEY V13 "\r\n");
+	peer_await(peer, "\r\n\r\n");
+}
+
+TEST(what_a_client_sent_before_it_left_comes_and_then_its_end)
+{
+	auto_free char *output = xcalloc(1, HTTP_HIGH_WATER);
+	struct rig rig;
+	struct peer peer;
+
+	for (int says_goodbye = 0; says_goodbye < 2; says_goodbye++) {
+		open_slow(&rig, &peer);
+		send_frame(&peer, WS_BINARY, "one", 3);
+		rig_run(&rig);
+		send_frame(&peer, WS_BINARY, "two", 3);
+		if (says_goodbye)
+			send_frame(&peer, WS_CLOSE, "\x03\xe8", 2);
+		peer_close(&peer);
+		/* Much that nobody will take, and nothing is said of it. */
+		CHECK_INT(ws_send(slow.ws, WS_BINARY, output, HTTP_HIGH_WATER), 0);
+		ws_pause(slow.ws, false);
+		rig_run(&rig);
+		CHECK_STR(slow.taken, "onetwo");
+		CHECK_INT(slow.n_closed, 0);
+		ws_pause(slow.ws, false);
+		rig_run(&rig);
+		CHECK_INT(slow.n_closed, 1);
+		rig_close(&rig);
+		CHECK_INT(slow.n_closed, 1);
+	}
+}
+
+TEST(what_a_client_left_behind_does_not_wait_for_ever)
+{
+	struct loop_stats before, after;
+	struct rig rig;
+	struct peer peer;
+
+	open_slow(&rig, &peer);
+	http_server_limits(rig.server)->left_us = 200000;
+	send_frame(&peer, WS_BINARY, "one", 3);
+	rig_run(&rig);
+	before = loop_stats(rig.loop);
+	peer_close(&peer);
+	rig_run(&rig);
+	after = loop_stats(rig.loop);
+	CHECK(!rig.is_late);
+	CHECK_INT(slow.n_closed, 1);
+	CHECK(after.turns - before.turns < 20); /* it waits, and does not ask again and again */
+	rig_close(&rig);
+}
+
 TEST(a_flood_of_pings_without_reading_stays_within_the_buffer)
 {
 	struct rig rig;

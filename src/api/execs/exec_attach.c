@@ -6,7 +6,8 @@
  *
  * Both ways are held back by the slower side: while stdin has no room the client is not read, and
  * output is pulled from the spool only while the client takes it. A client that leaves kills
- * nothing and can come back with `after`.
+ * nothing and can come back with `after`. What it sent before it left is still written, however it
+ * left: it may not know how far that had come.
  */
 #include "api/execs/exec_reader.h"
 #include "api/frame/body.h"
@@ -15,6 +16,7 @@
 #include "api/handlers.h"
 
 #include "base/id.h"
+#include "base/log.h"
 #include "http/websocket.h"
 
 #include <stdio.h>
@@ -154,6 +156,7 @@ static void tell_closed(struct attach *a, const struct err *err)
 /* Input for an exec that has ended is dropped: its end tells the client enough. */
 static void pump_input(struct attach *a)
 {
+	const size_t before = a->held.len;
 	struct err err;
 
 	while (a->held.len > 0) {
@@ -162,12 +165,13 @@ static void pump_input(struct attach *a)
 		if (a->e)
 			n = exec_write_stdin(a->e, a->held.data, a->held.len, &err);
 		if (n == 0)
-			return;
+			break;
 		if (n < 0 && a->e && exec_has_closed_stdin(a->e))
 			tell_closed(a, &err);
 		buf_consume(&a->held, n < 0 ? a->held.len : (size_t)n);
 	}
-	ws_pause(a->ws, false);
+	if (a->held.len == 0 || a->held.len < before)
+		ws_pause(a->ws, a->held.len > 0);
 }
 
 static void on_watch(struct exec *e, void *arg)
@@ -261,6 +265,8 @@ static void on_close(struct http_ws *ws, void *arg)
 	struct attach *a = arg;
 
 	(void)ws;
+	if (a->held.len > 0 && a->e)
+		log_info("exec.input_dropped", "id=%s bytes=%zu", exec_id(a->e), a->held.len);
 	exec_watch_remove(&a->watch);
 	loop_job_free(a->again);
 	buf_done(&a->held);
@@ -270,7 +276,11 @@ static void on_close(struct http_ws *ws, void *arg)
 int attach_exec(struct http_req *req, struct err *err)
 {
 	static const struct http_ws_ops ops = {
-		.on_message = on_message, .on_drain = on_drain, .on_close = on_close};
+		.on_message = on_message,
+		.on_drain = on_drain,
+		.on_close = on_close,
+		.outlasts_client = true,
+	};
 	struct attach *a;
 	struct exec *e;
 	uint64_t after = 0;

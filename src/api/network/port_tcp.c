@@ -5,7 +5,8 @@
  * way. Needs no open port: whoever has a key that may write in the sandbox can also talk to what
  * runs there.
  *
- * Each side is read only while the other takes what came.
+ * Each side is read only while the other takes what came. So when the client leaves, what it sent
+ * before has been passed on.
  */
 #include "api/frame/wake.h"
 #include "api/handlers.h"
@@ -19,7 +20,6 @@
 #include <sys/socket.h>
 
 #define READ_SIZE ((size_t)64 * 1024)
-#define OUT_MAX   ((size_t)256 * 1024)
 
 enum { CLOSE_NORMAL = 1000, CLOSE_POLICY = 1008, CLOSE_TRY_LATER = 1013 };
 
@@ -75,8 +75,7 @@ static void transmit(struct port_tcp *t)
 		port_connection_count(t->line, (uint64_t)n, 0);
 		buf_consume(&t->out, (size_t)n);
 	}
-	if (t->out.len < OUT_MAX / 2)
-		ws_pause(t->ws, false);
+	ws_pause(t->ws, t->out.len > 0);
 	if (t->out.len == 0 && t->is_client_done)
 		(void)shutdown(t->fd, SHUT_WR);
 }
@@ -155,7 +154,9 @@ static void on_message(struct http_ws *ws, enum ws_opcode op, const char *data, 
 		        "the client sent more input than it may before the sandbox reads");
 		return;
 	}
-	if (t->out.len >= OUT_MAX)
+	if (t->fd >= 0)
+		transmit(t);
+	else
 		ws_pause(ws, true);
 	watch(t);
 }
@@ -192,7 +193,11 @@ int connect_port(struct http_req *req, struct err *err)
 {
 	static const struct port_connection_ops line_ops = {.on_open = on_open, .on_cut = on_cut};
 	static const struct http_ws_ops ws_ops = {
-		.on_message = on_message, .on_drain = on_drain, .on_close = on_close};
+		.on_message = on_message,
+		.on_drain = on_drain,
+		.on_close = on_close,
+		.outlasts_client = true,
+	};
 	struct port_tcp *t;
 	struct sandbox *s;
 	uint64_t number;
@@ -205,8 +210,7 @@ int connect_port(struct http_req *req, struct err *err)
 	if (r != 0)
 		return r;
 	t = xnew0(struct port_tcp);
-	*t = (struct port_tcp){
-		.loop = http_loop(req), .fd = -1, .out = BUF_INIT(OUT_MAX + WS_MESSAGE_MAX)};
+	*t = (struct port_tcp){.loop = http_loop(req), .fd = -1, .out = BUF_INIT(WS_MESSAGE_MAX)};
 	r = port_connection_open(s, (uint16_t)number, &line_ops, t, &t->line, err);
 	if (r == 0)
 		r = ws_accept(req, &ws_ops, t, &t->ws, err);
