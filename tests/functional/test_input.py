@@ -5,12 +5,13 @@ import asyncio
 import hashlib
 import random
 import threading
+import uuid
 
 import cloche
 import pytest
 from harness.daemon import memory_kib
 from harness.mcp import Session
-from harness.websocket import BINARY, TEXT, WebSocket
+from harness.websocket import BINARY, PING, PONG, TEXT, WebSocket
 
 e2b = pytest.importorskip("e2b")
 
@@ -25,8 +26,8 @@ while b := sys.stdin.buffer.read1(50000):
     time.sleep(0.002)
 print(h.hexdigest())'""",
 }
-# (bytes of each piece, how many): around the window of 256 KiB that an agent grants
-SIZES = [(1, 3), (262_144, 1), (262_145, 1), (3_000_000, 1), (100_000, 10), (262_145, 4)]
+# (bytes of each piece, how many, who reads it): around the window of 256 KiB that an agent grants
+ROWS = [(1, 3, "quick"), (262_144, 1, "late"), (262_145, 1, "quick"), (3_000_000, 1, "late"), (3_000_000, 1, "slow"), (100_000, 10, "slow")]
 
 
 def made_of(size, count):
@@ -79,23 +80,20 @@ def digest_of(pieces):
     return hashlib.sha256("".join(pieces).encode()).hexdigest()
 
 
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("size, count", SIZES)
+@pytest.mark.parametrize("size, count, reader", ROWS)
 def test_all_that_is_sent_by_e2b_arrives(e2b_box, size, count, reader):
     pieces = made_of(size, count)
     assert by_e2b(e2b_box, READERS[reader], pieces).split()[0] == digest_of(pieces)
     assert by_stream(e2b_box, READERS[reader], pieces).split()[0] == digest_of(pieces)
 
 
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("size, count", SIZES)
+@pytest.mark.parametrize("size, count, reader", ROWS)
 def test_all_that_is_sent_by_requests_arrives(sandbox, size, count, reader):
     pieces = made_of(size, count)
     assert by_requests(sandbox, READERS[reader], pieces).split()[0] == digest_of(pieces)
 
 
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("size", [1, 262_144, 262_145, 1_000_000])
+@pytest.mark.parametrize("size, reader", [(1, "quick"), (262_145, "late"), (1_000_000, "slow")])
 def test_all_that_comes_with_a_call_arrives(daemon, sandbox, size, reader):
     pieces = made_of(size, 1)
     assert by_body(sandbox, READERS[reader], pieces).split()[0] == digest_of(pieces)
@@ -109,15 +107,18 @@ def test_input_that_a_process_ends_before_is_refused(e2b_box):
         e2b_box.commands.send_stdin(handle.pid, made_of(3_000_000, 1)[0])
 
 
+CALLERS = 6  # each with 3 MB
+
+
 def test_input_of_a_caller_that_left_is_not_kept(daemon, e2b_box):
     """Else a client could fill the daemon's memory with what nobody reads."""
     handle = e2b_box.commands.run("sleep 60", background=True, stdin=True)
     piece = made_of(3_000_000, 1)[0]
     before = memory_kib(daemon.gateway_pid)
-    for _ in range(12):
+    for _ in range(CALLERS):
         with pytest.raises(e2b.TimeoutException):
             e2b_box.commands.send_stdin(handle.pid, piece, request_timeout=0.3)
-    assert memory_kib(daemon.gateway_pid) - before < 12 * len(piece) / 1024 / 2
+    assert memory_kib(daemon.gateway_pid) - before < CALLERS * len(piece) / 1024 / 2
     handle.kill()
 
 
@@ -236,8 +237,7 @@ def terminal_program(e2b_box):
     e2b_box.files.write("/tmp/terminal.py", TERMINAL)
 
 
-@pytest.mark.parametrize("kind", TERMINALS)
-@pytest.mark.parametrize("size, count", [(1, 3), (262_145, 1), (1_000_000, 1), (100_000, 5)])
+@pytest.mark.parametrize("size, count, kind", [(1, 3, "raw"), (1_000_000, 1, "raw"), (1_000_000, 1, "lines"), (400_000, 1, "raw, slow"), (80_000, 5, "raw, slow")])
 def test_all_that_is_sent_to_a_terminal_arrives(daemon, sandbox, e2b_box, terminal_program, size, count, kind):
     pieces = lines_of(size, count)
     total = sum(map(len, pieces))
@@ -274,3 +274,76 @@ def test_all_that_is_sent_to_a_terminal_arrives(daemon, sandbox, e2b_box, termin
     assert by_pty(lambda pid: e2b_box.pty.stream_input(pid, [piece.encode() for piece in pieces])) == expected
     assert by_native(lambda one: [one.write_stdin(piece) for piece in pieces]) == expected
     assert by_native(attached) == expected
+
+
+# Reads nothing before somebody opens its gate. What it prints then finds no client.
+PARKED = """
+import hashlib, os, sys, time, tty
+count, gate = int(sys.argv[1]), sys.argv[2]
+if os.isatty(0):
+    tty.setraw(0)
+os.mkfifo(gate)
+print("ready", flush=True)
+open(gate).read()
+for _ in range(10):
+    print("awake", flush=True)
+    time.sleep(0.005)
+h = hashlib.sha256()
+while count > 0 and (data := os.read(0, min(count, 50000))):
+    h.update(data)
+    count -= len(data)
+print("digest", h.hexdigest(), flush=True)
+time.sleep(60)
+"""
+
+
+def hang_up_after_goodbye(ws):
+    ws.say_goodbye()
+    ws.close()
+
+
+LEAVINGS = {"goodbye": WebSocket.say_goodbye, "goodbye, hang up": hang_up_after_goodbye, "hang up": WebSocket.close, "reset": WebSocket.reset}
+
+
+def parked(sandbox, total, **how):
+    """The exec, its screen, and what opens its gate."""
+    gate = f"/tmp/gate-{uuid.uuid4().hex}"
+    one = sandbox.start(["python3", "-c", PARKED, str(total), gate], **how)
+    screen = Screen(event.data for event in one.output())
+    screen.find(b"ready")
+    return one, screen, lambda: sandbox.run(f": > {gate}")
+
+
+@pytest.mark.parametrize("kind", ["terminal", "pipe"])
+@pytest.mark.parametrize("leaving", LEAVINGS)
+def test_what_was_sent_before_a_client_left_arrives(daemon, sandbox, kind, leaving):
+    """More than the agent takes while nobody reads, so that a part of it waits in the daemon."""
+    pieces = [made_of(1_000_000, 1)[0], "the end"]
+    one, screen, open_gate = parked(sandbox, sum(map(len, pieces)), pty=kind == "terminal", open_stdin=kind == "pipe")
+    ws = WebSocket(daemon, sandbox, one, query="?after=1")
+    for piece in pieces:
+        ws.send(BINARY, piece.encode())
+    LEAVINGS[leaving](ws)
+    open_gate()
+    assert screen.find(b"digest", 65) == digest_of(pieces)
+    if leaving == "goodbye":
+        assert ws.until_close()[2] == 1000
+    one.kill()
+
+
+@pytest.mark.parametrize("way", ["request", "attach"])
+def test_an_end_of_input_comes_behind_what_was_given_at_the_start(daemon, sandbox, way):
+    pieces = made_of(1_000_000, 1)
+    one, screen, open_gate = parked(sandbox, len(pieces[0]) + 1, stdin=pieces[0], open_stdin=True)
+    if way == "request":
+        one.write_stdin(b"", eof=True)
+    else:
+        ws = WebSocket(daemon, sandbox, one)
+        ws.send(TEXT, b'{"eof": true}')
+        ws.send(PING)
+        while ws.recv()[0] != PONG:
+            pass
+        ws.close()
+    open_gate()
+    assert screen.find(b"digest", 65) == digest_of(pieces)
+    one.kill()

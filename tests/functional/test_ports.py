@@ -12,6 +12,7 @@ import pytest
 from cloche import ClocheError
 from harness.daemon import call, read_all, wait_for
 from harness.web import PORT, Web, start_server
+from harness.websocket import BINARY, WebSocket
 
 
 @pytest.fixture
@@ -168,6 +169,46 @@ def test_a_forwarded_port_carries_bytes_both_ways_and_their_ends(forwarded):
         sender.start()
         assert read_all(s) == data + b"END"
         sender.join()
+
+
+# Takes a connection, after a head an upgraded one, and reads nothing more before somebody opens its gate.
+PARKED = """
+import hashlib, os, socket, sys
+l = socket.socket(); l.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+l.bind(("127.0.0.1", 7001)); l.listen()
+os.mkfifo("/tmp/gate")
+print("ready", flush=True)
+c = l.accept()[0]
+if sys.argv[1] == "upgrade":
+    while not c.recv(65536).endswith(b"\\r\\n\\r\\n"): pass
+    c.sendall(b"HTTP/1.1 101 Switching Protocols\\r\\nUpgrade: websocket\\r\\nConnection: Upgrade\\r\\n"
+              b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\\r\\n\\r\\n")
+open("/tmp/gate").read()
+h = hashlib.sha256()
+while data := c.recv(65536):
+    h.update(data)
+print(h.hexdigest())
+"""
+
+
+@pytest.mark.parametrize("way", ["tcp", "upgrade"])
+def test_what_was_sent_before_a_client_left_arrives(daemon, sandbox, way):
+    """More than the kernel takes while nobody reads, so that a part of it waits in the daemon."""
+    data = [os.urandom(60_000) for _ in range(66)]
+    server = sandbox.start(["python3", "-I", "-c", PARKED, way])
+    output = server.output()
+    assert next(output).data == b"ready\n"
+    if way == "tcp":
+        ws = WebSocket(daemon, sandbox, path="ports/7001/tcp")
+        for piece in data:
+            ws.send(BINARY, piece)
+        ws.say_goodbye()
+        ws.close()
+    else:
+        with Web(daemon, sandbox.expose(7001)["url"]).upgrade() as s:
+            s.sendall(b"".join(data))
+    sandbox.run(": > /tmp/gate")
+    assert next(output).data.split() == [hashlib.sha256(b"".join(data)).hexdigest().encode()]
 
 
 def test_a_forwarded_port_where_nothing_listens_ends_the_connection(cli, sandbox):

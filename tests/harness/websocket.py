@@ -1,23 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of an exec's WebSocket that can also break its rules."""
+"""A client of a WebSocket, such as an exec's, that can also break its rules."""
 
 import base64
+import fcntl
 import hashlib
 import json
 import os
 import socket
 import struct
+import termios
+import time
 
 GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
 
 
+def masked(data, key):
+    """As one long number: byte by byte a megabyte takes a second."""
+    stream = (key * (len(data) // 4 + 1))[:len(data)]
+    return (int.from_bytes(data, "big") ^ int.from_bytes(stream, "big")).to_bytes(len(data), "big")
+
+
 class WebSocket:
-    def __init__(self, daemon, sandbox, exec_, query="", headers=""):
+    def __init__(self, daemon, sandbox, exec_=None, query="", headers="", path=None):
+        """path: below the sandbox; else the exec's attach."""
         self.sock = socket.create_connection(("127.0.0.1", daemon.port), timeout=60)
         key = base64.b64encode(os.urandom(16))
         request = (
-            f"GET /v1/sandboxes/{sandbox.id}/execs/{exec_.id}/attach{query} HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {daemon.key}\r\n"
+            f"GET /v1/sandboxes/{sandbox.id}/{path or f'execs/{exec_.id}/attach'}{query} HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {daemon.key}\r\n"
             f"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key.decode()}\r\n{headers}\r\n"
         )
         self.sock.sendall(request.encode())
@@ -44,7 +54,7 @@ class WebSocket:
             head += bytes([flag | 127]) + struct.pack(">Q", n)
         if mask:
             key = os.urandom(4)
-            data = key + bytes(b ^ key[i % 4] for i, b in enumerate(data))
+            data = key + masked(data, key)
         self.sock.sendall(head + data)
 
     def _exactly(self, n):
@@ -81,6 +91,16 @@ class WebSocket:
                     return output, texts, struct.unpack(">H", data[:2])[0] if data else 1005
         except (EOFError, ConnectionResetError):
             return output, texts, None
+
+    def say_goodbye(self):
+        self.send(CLOSE, struct.pack(">H", 1000))
+
+    def reset(self):
+        """As a killed client may look: no end of the stream, but a reset. What is under way is lost, so it must have come before."""
+        while struct.unpack("i", fcntl.ioctl(self.sock, termios.TIOCOUTQ, bytes(4)))[0] > 0:
+            time.sleep(0.005)
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.sock.close()
 
     def close(self):
         self.sock.close()
