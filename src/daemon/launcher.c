@@ -39,9 +39,10 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#define START_MAX_US    (120 * SECOND_US) /* a first start may format a disk image */
-#define STOP_MAX_US     (60 * SECOND_US)  /* --rm deletes many sandboxes, each may take a second */
-#define FALL_MAX_US     (15 * SECOND_US)  /* beyond the broker's own patience */
+#define START_MAX_US    (1800 * SECOND_US) /* of parts that are busy all the time */
+#define START_IDLE_US   (120 * SECOND_US)  /* of parts that only wait */
+#define STOP_MAX_US     (60 * SECOND_US)   /* --rm deletes many sandboxes, each may take a second */
+#define FALL_MAX_US     (15 * SECOND_US)   /* beyond the broker's own patience */
 #define QUICK_LIFE_US   (10 * SECOND_US)
 #define QUICK_LIVES_MAX 5
 #define REST_US         (SECOND_US / 10) /* doubled with each quick life */
@@ -82,7 +83,8 @@ struct child {
 	uint64_t rest_us, started_us;
 	pid_t pid;
 	struct watchdog watchdog;
-	bool is_stuck; /* and was killed for it */
+	struct watchdog_look start_look; /* the last one while all start */
+	bool is_stuck;                   /* and was killed for it */
 };
 
 struct launcher {
@@ -97,6 +99,7 @@ struct launcher {
 	struct child_loss lost;   /* reported to the next gateway */
 	struct loop_io *life_io;  /* of who started us for itself */
 	uint64_t started_us;
+	uint64_t looked_us, idle_us; /* while all start: the last look, how long nobody was busy */
 	unsigned quick_lives;
 	bool was_up;
 	bool wants_reload, wants_stop; /* asked for at a time when it cannot be done */
@@ -109,6 +112,7 @@ static void start_pair(struct launcher *l);
 static void on_stop(struct loop *loop, void *arg);
 static void on_reload(struct loop *loop, void *arg);
 static void on_look(struct loop *loop, void *arg);
+static void on_patience_end(struct loop *loop, void *arg);
 
 static bool is_running(const struct launcher *l)
 {
@@ -347,21 +351,65 @@ static void look_at(struct child *c)
 	send_signal(c, SIGKILL);
 }
 
-/* Starts and stops have their own timeouts, after which all are killed. */
+static bool is_busy(struct child *c)
+{
+	const struct watchdog_look last = c->start_look;
+
+	if (!c->watch || !watchdog_read(c->pid, loop_now_us(c->launcher->loop), &c->start_look))
+		return false;
+	return watchdog_is_busy(&last, &c->start_look) || watchdog_has_busy_child(c->pid);
+}
+
+/* A start takes as long as it takes: on a slow or busy host a limit in seconds would kill it again
+ * and again. But if everybody waits, each for another, it will never end. */
+static void look_at_start(struct launcher *l)
+{
+	uint64_t now_us = loop_now_us(l->loop);
+	bool is_anybody_busy = false;
+
+	for (size_t i = 0; i < ROLE_COUNT; i++)
+		is_anybody_busy = is_busy(&l->children[i]) || is_anybody_busy;
+	if (!is_anybody_busy)
+		l->idle_us += MIN(now_us - l->looked_us, WATCHDOG_LOOK_MOST_US);
+	l->looked_us = now_us;
+	if (l->idle_us >= START_IDLE_US)
+		on_patience_end(l->loop, l);
+	else if (!l->was_up)
+		notify_starting((now_us - l->started_us) / SECOND_US);
+}
+
+/* systemd's watchdog looks at a daemon that was ready once. */
+static uint64_t systemd_us(const struct launcher *l)
+{
+	return l->was_up ? notify_watchdog_us() : UINT64_MAX;
+}
+
+static uint64_t next_look_us(const struct launcher *l)
+{
+	uint64_t watchdog_ms = l->site->config->watchdog_ms;
+	uint64_t next_us = UINT64_MAX;
+
+	if (watchdog_ms > 0 || l->phase == PHASE_STARTING)
+		next_us = watchdog_period_us(watchdog_ms > 0 ? watchdog_ms : UINT64_MAX / 1000);
+	return MIN(next_us, systemd_us(l));
+}
+
+/* A stop has a timeout of its own, after which all are killed. */
 static void on_look(struct loop *loop, void *arg)
 {
 	struct launcher *l = arg;
-	uint64_t watchdog_ms = l->site->config->watchdog_ms, systemd_us = notify_watchdog_us();
-	uint64_t next_us = watchdog_ms > 0 ? watchdog_period_us(watchdog_ms) : UINT64_MAX;
+	uint64_t watchdog_ms = l->site->config->watchdog_ms, next_us;
 
 	(void)loop;
-	if (systemd_us != UINT64_MAX)
+	if (systemd_us(l) != UINT64_MAX)
 		notify_send("WATCHDOG=1");
+	if (l->phase == PHASE_STARTING)
+		look_at_start(l);
 	for (size_t i = 0; watchdog_ms > 0 && l->phase == PHASE_UP && i < ROLE_COUNT; i++) {
 		read_control(&l->children[i]); /* a beat may lie there */
 		look_at(&l->children[i]);
 	}
-	next_us = MIN(next_us, systemd_us);
+	next_us = next_look_us(l);
 	if (next_us != UINT64_MAX)
 		loop_timer_set_in(l->look, next_us);
 	else
@@ -488,6 +536,7 @@ static int start_child(struct launcher *l, enum role role, struct pair_fds *fds,
 	c->control_fd = fds->control[0];
 	c->started_us = loop_now_us(l->loop);
 	c->watchdog = (struct watchdog){0};
+	c->start_look = (struct watchdog_look){0};
 	c->is_stuck = false;
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot start the %s", roles[role].name);
@@ -531,8 +580,11 @@ static void start_pair(struct launcher *l)
 	int r = 0;
 
 	l->started_us = loop_now_us(l->loop);
+	l->looked_us = l->started_us;
+	l->idle_us = 0;
 	l->was_killed = false;
 	move(l, PHASE_STARTING, START_MAX_US);
+	loop_timer_set_in(l->look, next_look_us(l));
 	for (size_t i = 0; r == 0 && i < ROLE_GATEWAY; i++)
 		r = make_link(&fds, (enum role)i, &err);
 	if (r == 0)

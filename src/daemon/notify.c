@@ -4,7 +4,9 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/parse.h"
+#include "base/units.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +14,7 @@
 #include <sys/un.h>
 
 #define STATUS_SIZE 600
+#define STARTING_US (120 * SECOND_US) /* from now on; the launcher calls every few seconds */
 
 void notify_send(const char *state)
 {
@@ -45,6 +48,16 @@ void notify_status(const char *format, ...)
 	for (char *p = text; *p; p++)
 		if (*p == '\n')
 			*p = ' ';
+	notify_send(text);
+}
+
+void notify_starting(uint64_t seconds)
+{
+	char text[STATUS_SIZE];
+
+	(void)snprintf(text, sizeof(text),
+	               "EXTEND_TIMEOUT_USEC=%" PRIu64 "\nSTATUS=starting, for %" PRIu64 " s",
+	               (uint64_t)STARTING_US, seconds);
 	notify_send(text);
 }
 

@@ -11,6 +11,8 @@
 
 #define PERIOD_MOST_US  (5 * SECOND_US)
 #define PERIOD_LEAST_US UINT64_C(100000)
+#define IDLE_PART       100 /* a loop that only sends its beats uses less than this part of a CPU */
+#define CHILDREN_SIZE   4096 /* more children than fit are not looked at */
 
 uint64_t watchdog_period_us(uint64_t watchdog_ms)
 {
@@ -92,4 +94,34 @@ uint64_t watchdog_on_look(struct watchdog *w, const struct watchdog_look *look)
 		w->silent_us += counted_us(&w->last, look);
 	w->last = *look;
 	return w->silent_us;
+}
+
+bool watchdog_is_busy(const struct watchdog_look *last, const struct watchdog_look *look)
+{
+	uint64_t us = look->at_us - last->at_us;
+	uint64_t worked_us = look->used_us - last->used_us + look->waited_us - last->waited_us;
+
+	if (look->state == 'R' || look->state == 'D' || look->state == 't')
+		return true;
+	return last->at_us > 0 && worked_us > us / IDLE_PART;
+}
+
+bool watchdog_has_busy_child(pid_t pid)
+{
+	char path[48], text[CHILDREN_SIZE];
+	char *next = text, *word;
+	uint64_t child;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
+	if (fd_read_file(AT_FDCWD, path, text, sizeof(text)) < 0)
+		return false;
+	while ((word = strsep(&next, " ")) != NULL) {
+		char state = '\0';
+
+		if (parse_u64(word, INT32_MAX, &child) == 0)
+			state = read_state((pid_t)child);
+		if (state == 'R' || state == 'D' || state == 't')
+			return true;
+	}
+	return false;
 }

@@ -13,6 +13,10 @@
  *
  * So a part that is stopped or waits for ever counts as stuck after that much real time, and one
  * that spins after that much CPU time.
+ *
+ * Before its first beat a part starts, and may do what takes long: the first start makes file
+ * systems, each adopts what runs, and the host may be slow. Such a part is busy, which is no fault;
+ * a start is stuck if nobody who takes part in it is busy (the launcher's look_at_start()).
  */
 #include "base/units.h"
 
@@ -42,5 +46,9 @@ bool watchdog_read(pid_t pid, uint64_t now_us, struct watchdog_look *ret);
 void watchdog_on_beat(struct watchdog *w);
 /* Returns the time that counts, up to now. */
 uint64_t watchdog_on_look(struct watchdog *w, const struct watchdog_look *look);
+/* Whether the process did something since the last look, would like to, or waits for a disk. */
+bool watchdog_is_busy(const struct watchdog_look *last, const struct watchdog_look *look);
+/* Whether a child of it does so now: a part waits for the programs that it runs. */
+bool watchdog_has_busy_child(pid_t pid);
 /* How often a part beats and the launcher looks, by the setting. */
 uint64_t watchdog_period_us(uint64_t watchdog_ms);

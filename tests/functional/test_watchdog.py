@@ -2,8 +2,10 @@
 """A part of the daemon that lives and does nothing is replaced; sandboxes go on, and whoever tries again is served."""
 
 import os
+import shutil
 import signal
 import socket
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from cloche import Client, ClocheError
@@ -94,6 +96,33 @@ def test_systemd_is_told_of_readiness_life_and_the_end(monkeypatch):
             for _ in range(3):
                 hear("WATCHDOG=1")
         hear("STOPPING=1")
+
+
+def test_a_start_that_takes_long_asks_systemd_for_more_time(monkeypatch, tmp_path):
+    """A host may be slow: here it is the file system's making that waits for a word."""
+    word, mkfs = tmp_path / "word", tmp_path / "mkfs.btrfs"
+    os.mkfifo(word)
+    mkfs.write_text(f'#!/bin/sh\nread go <{word}\nexec {shutil.which("mkfs.btrfs", path="/usr/sbin:/sbin:/usr/bin")} "$@"\n')
+    mkfs.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s, ThreadPoolExecutor(1) as pool:
+        s.bind(str(tmp_path / "notify"))
+        s.settimeout(60)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        heard = []
+
+        def let_it_go_on():
+            while sum(text.startswith("EXTEND_TIMEOUT_USEC=") for text in heard) < 3:
+                heard.append(s.recv(4096).decode())
+            word.write_text("go\n")
+
+        going_on = pool.submit(let_it_go_on)
+        with running(Daemon("--pool-max", "0", "--watchdog", "2s")):
+            going_on.result(60)
+            assert "READY=1" not in heard
+            while heard[-1] != "READY=1":
+                heard.append(s.recv(4096).decode())
+    assert all("\nSTATUS=starting, for " in text for text in heard if text.startswith("EXTEND"))
 
 
 def test_another_process_s_watchdog_is_not_served(monkeypatch, tmp_path):

@@ -89,6 +89,43 @@ TEST(parts_beat_often_enough_and_not_too_often)
 	CHECK_INT(watchdog_period_us(1), 100000);
 }
 
+TEST(one_that_works_would_like_to_or_waits_for_a_disk_is_busy)
+{
+	const struct watchdog_look last = {
+		.at_us = SECOND_US, .used_us = 100, .waited_us = 100, .has_waited = true};
+	const struct {
+		uint64_t used_us, waited_us;
+		char state;
+		bool is_busy;
+	} cases[] = {
+		{100, 100, 'R', true},   {100, 100, 'D', true},
+		{100, 100, 't', true},   {100, 100, 'S', false},
+		{100, 100, 'T', false},  {9000, 900, 'S', false}, /* a beat */
+		{90000, 100, 'S', true}, {100, 90000, 'S', true},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct watchdog_look look = {.at_us = 2 * SECOND_US,
+		                                   .used_us = cases[i].used_us,
+		                                   .waited_us = cases[i].waited_us,
+		                                   .has_waited = true,
+		                                   .state = cases[i].state};
+
+		CHECK_INT(watchdog_is_busy(&last, &look), cases[i].is_busy);
+	}
+}
+
+TEST(at_the_first_look_only_the_state_tells)
+{
+	const struct watchdog_look never = {0};
+	struct watchdog_look look = {
+		.at_us = SECOND_US, .used_us = SECOND_US, .has_waited = true, .state = 'S'};
+
+	CHECK(!watchdog_is_busy(&never, &look));
+	look.state = 'R';
+	CHECK(watchdog_is_busy(&never, &look));
+}
+
 static pid_t start(int signo)
 {
 	pid_t pid = fork();
@@ -129,6 +166,24 @@ TEST_FORKED(a_process_that_spins_is_found, 60)
 TEST_FORKED(a_process_that_is_stopped_is_found, 60)
 {
 	CHECK_INT(look_until_stuck(start(SIGSTOP)), 'T');
+}
+
+TEST_FORKED(a_child_that_works_is_seen, 60)
+{
+	pid_t stopped, spins;
+	int status;
+
+	CHECK(!watchdog_has_busy_child(getpid()));
+	stopped = start(SIGSTOP);
+	CHECK_INT(waitpid(stopped, &status, WUNTRACED), stopped);
+	CHECK(WIFSTOPPED(status) && !watchdog_has_busy_child(getpid()));
+	spins = start(0);
+	CHECK(watchdog_has_busy_child(getpid()));
+	(void)kill(spins, SIGKILL);
+	CHECK_INT(waitpid(spins, NULL, 0), spins);
+	CHECK(!watchdog_has_busy_child(getpid()));
+	(void)kill(stopped, SIGKILL);
+	CHECK_INT(waitpid(stopped, NULL, 0), stopped);
 }
 
 TEST(of_a_process_that_has_gone_nothing_is_said)
