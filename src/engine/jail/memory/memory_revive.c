@@ -11,6 +11,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "engine/guest/guest_record.h"
 #include "engine/jail/memory/agent_handover.h"
 #include "engine/jail/memory/confinement.h"
@@ -35,6 +36,8 @@
 #define MOUNTS_MAX 65536
 #define CHECKED    64 /* memories that are remembered to be whole */
 #define EACH_CPU   2  /* revivals at a time */
+/* Of its turn. Gigabytes may come from a slow disk; the gateway waits a little longer than this. */
+#define REVIVE_US (120 * SECOND_US)
 
 struct revival {
 	struct guest_host *host;
@@ -385,7 +388,7 @@ static void begin_next(struct loop *loop, void *arg)
 	list_remove(&v->link);
 	v->is_begun = true;
 	n_begun++;
-	loop_timer_set_in(v->g->timer, GUEST_START_US);
+	loop_timer_set_in(v->g->timer, REVIVE_US);
 	if (start_criu(v, &err) < 0)
 		fail(v, &err);
 	else
