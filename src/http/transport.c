@@ -39,6 +39,17 @@ static ssize_t ssl_result(struct transport *t, int n, uint32_t *wants)
 	}
 }
 
+int transport_handshake(struct transport *t)
+{
+	ssize_t n;
+
+	ERR_clear_error();
+	errno = 0;
+	t->write_wants = EPOLLOUT;
+	n = ssl_result(t, SSL_do_handshake(t->ssl), &t->write_wants);
+	return n > 0 ? 0 : n == 0 ? -EPIPE : (int)n;
+}
+
 ssize_t transport_read(struct transport *t, void *data, size_t size)
 {
 	ssize_t n;

@@ -21,6 +21,9 @@ struct transport {
 void transport_init(struct transport *t, int fd); /* owns fd from here on */
 must_check int transport_start_tls(struct transport *t, struct tls_context *ctx,
                                    const char *server_name, struct err *err);
+/* With TLS: 0 once the handshake is over, -EAGAIN as of a write, or another negative errno. Reads
+ * and writes do it by themselves; this is for who wants to know first what was agreed on. */
+must_check int transport_handshake(struct transport *t);
 /* Bytes, 0 at a proper end, -EAGAIN, or another negative errno. Never raises SIGPIPE. */
 must_check ssize_t transport_read(struct transport *t, void *data, size_t size);
 must_check ssize_t transport_write(struct transport *t, const void *data, size_t len);

@@ -311,6 +311,7 @@ static void conn_proxy(struct conn *c, bool is_tls)
 		.dialled = c->dialled,
 		.port = c->port,
 		.tls_host = is_tls ? &host : NULL,
+		.offers_both = is_tls && c->hello.offers_http1 && c->hello.offers_h2,
 		.first = &c->first,
 		.refusal = is_tls ? c->refusal : NULL,
 		.done = on_proxy_done,

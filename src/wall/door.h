@@ -6,6 +6,7 @@
  * guest says.
  */
 #include "base/list.h"
+#include "net/match/host.h"
 #include "net/policy/judge.h"
 #include "net/policy/learn.h"
 #include "wall/msg.h"
@@ -29,6 +30,13 @@ struct doors { /* all, and what they share */
 	void *send_arg;
 };
 
+#define DOOR_H2_HOSTS 16
+struct door_h2_host { /* a server that speaks HTTP/2 (proxy_version.c) */
+	struct host host;
+	uint16_t port;
+	uint64_t until_us; /* 0: the place is free */
+};
+
 struct door {
 	struct doors *all;
 	char id[ID_SIZE];
@@ -42,7 +50,8 @@ struct door {
 	} sockets[WALL_SOCKETS];
 	struct list conns; /* struct conn */
 	size_t n_conns;
-	size_t n_wide_h2;      /* connections of HTTP/2 that may hold much (h2.c) */
+	size_t n_wide_h2; /* connections of HTTP/2 that may hold much (h2.c) */
+	struct door_h2_host h2_hosts[DOOR_H2_HOSTS];
 	struct list questions; /* struct question */
 	size_t n_questions;
 	struct bucket dns_rate, record_rate;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * HTTP/2 through the wall, for a guest that offers nothing else in TLS.
+ * HTTP/2 through the wall, for a guest that offers nothing else in TLS, or both to a server that
+ * speaks it (proxy_version.c).
  *
  *	guest --frames--> session --streams--> judge --> session --frames--> server
  *
@@ -74,6 +75,8 @@ static void lose_up(struct h2 *h, int status, const char *why)
 
 void h2_on_up_broken(struct h2 *h, const char *why)
 {
+	if (h->up_state == H2_UP_MEETING)
+		proxy_know_h2(h->p, false);
 	lose_up(h, 502, why);
 }
 
@@ -100,10 +103,12 @@ static bool meet(struct h2 *h)
 	if (h->up_state != H2_UP_MEETING || !h->p->up.has_written)
 		return false;
 	if (!secure_is_h2(&h->p->up.t)) {
+		proxy_know_h2(h->p, false);
 		lose_up(h, 502, "the server does not speak HTTP/2");
 		return true;
 	}
 	h->up_state = H2_UP_READY;
+	proxy_know_h2(h->p, true);
 	list_for_each (&h->streams, struct h2_stream, s, link)
 		if (s->place == H2_WAITING)
 			h2_begin_exchange(s);

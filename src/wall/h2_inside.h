@@ -18,7 +18,10 @@ struct h2_room {
 #define H2_STREAMS_MAX 100
 #define H2_WINDOW_WIDE ((int32_t)(16 * H2_STREAM_WINDOW))
 #define H2_WIDE_MAX    8
-#define H2_FIELDS_MAX  (HTTP_FIELDS_MAX + 8)
+/* The window of a stream whose reader keeps up grows, within what its connection has for that. */
+#define H2_STREAM_WINDOW_MAX (12 * H2_STREAM_WINDOW)
+#define H2_GROWN_MAX         H2_STREAM_WINDOW_MAX
+#define H2_FIELDS_MAX        (HTTP_FIELDS_MAX + 8)
 
 enum h2_pseudo { H2_METHOD, H2_SCHEME, H2_AUTHORITY, H2_PATH, H2_STATUS, H2_PSEUDOS };
 
@@ -69,7 +72,9 @@ struct h2_stream {
 	struct judge_decision decision;
 	struct scrub *scrub; /* of the reply, or NULL */
 	struct h2_body to_up, to_guest;
-	bool has_reply; /* the guest has its head, or will have */
+	size_t window;   /* of the server */
+	size_t n_passed; /* bytes to the guest since it has grown */
+	bool has_reply;  /* the guest has its head, or will have */
 	bool is_recorded;
 	unsigned n_interim;
 	size_t n_head_bytes; /* that have come, from both sides */
@@ -94,6 +99,7 @@ struct h2 {
 	bool is_wide;
 	const struct h2_room *room;
 	size_t n_head_bytes; /* of all streams */
+	size_t n_grown;      /* what the windows of all streams have grown by */
 };
 
 /* h2_session.c: one session for each side. NULL if there is no memory. */

@@ -299,16 +299,42 @@ static ssize_t take(struct h2_body *b, nghttp2_session *from, int32_t from_id,
 	return (ssize_t)n;
 }
 
+/* A server that is far away has filled its window long before it hears that it may go on. So the
+ * window of a stream doubles each time that as much has passed and nothing of it waits here. What a
+ * connection holds stays within its own window. */
+static void grow_window(struct h2_stream *s, size_t n_passed)
+{
+	struct h2 *h = s->h;
+	size_t more = MIN(s->window, H2_STREAM_WINDOW_MAX - s->window);
+
+	s->n_passed += n_passed;
+	more = MIN(more, H2_GROWN_MAX - h->n_grown);
+	if (more == 0 || s->n_passed < s->window || s->to_guest.bytes.len > 0 ||
+	    s->to_guest.is_over || !h->is_wide || !h->up || s->up_id <= 0)
+		return;
+	if (nghttp2_session_set_local_window_size(h->up, NGHTTP2_FLAG_NONE, s->up_id,
+	                                          (int32_t)(s->window + more)) != 0)
+		return;
+	h->n_grown += more;
+	s->window += more;
+	s->n_passed = 0;
+	s->to_guest.bytes.cap = 2 * s->window;
+}
+
 static ssize_t read_to_guest(nghttp2_session *session, int32_t id, uint8_t *room, size_t size,
                              uint32_t *flags, nghttp2_data_source *source, void *arg)
 {
 	struct h2 *h = arg;
 	struct h2_stream *s = find(session, id);
+	ssize_t n;
 
 	(void)source;
 	if (!s)
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-	return take(&s->to_guest, h->up, s->up_id, session, id, room, size, flags);
+	n = take(&s->to_guest, h->up, s->up_id, session, id, room, size, flags);
+	if (n > 0)
+		grow_window(s, (size_t)n);
+	return n;
 }
 
 static ssize_t read_to_up(nghttp2_session *session, int32_t id, uint8_t *room, size_t size,

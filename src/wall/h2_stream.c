@@ -19,6 +19,7 @@ struct h2_stream *h2_stream_new(struct h2 *h, int32_t guest_id)
 	h2_head_init(&s->in);
 	h2_head_init(&s->up_in);
 	http_head_init(&s->head, HTTP_REQUEST);
+	s->window = H2_STREAM_WINDOW;
 	buf_init(&s->to_up.bytes, H2_STREAM_WINDOW);
 	buf_init(&s->to_guest.bytes, 2 * H2_STREAM_WINDOW);
 	list_append(&h->streams, &s->link);
@@ -35,6 +36,7 @@ void h2_stream_free(struct h2_stream *s)
 {
 	list_remove(&s->link);
 	s->h->n_head_bytes -= s->n_head_bytes;
+	s->h->n_grown -= s->window - H2_STREAM_WINDOW;
 	h2_head_done(&s->in);
 	h2_head_done(&s->up_in);
 	proxy_request_done(&s->request);

@@ -39,7 +39,7 @@ void proxy_end_close(struct end *e)
 	transport_close(&e->t);
 	buf_done(&e->in);
 	buf_done(&e->out);
-	e->is_eof = e->is_shut = e->has_written = false;
+	e->is_eof = e->is_shut = e->has_written = e->is_asked = false;
 }
 
 static void on_io(struct loop *loop, uint32_t events, void *arg);
@@ -186,7 +186,7 @@ static int end_read(struct end *e)
 	char *room;
 	ssize_t n;
 
-	if (size == 0 || e->is_eof)
+	if (size == 0 || e->is_eof || e->is_asked)
 		return 0;
 	size = pace_allow(e->pace, size);
 	if (size == 0) {
@@ -211,12 +211,27 @@ static int end_read(struct end *e)
 	return 0;
 }
 
+/* -EPROTONOSUPPORT: it is to be asked again, for HTTP/1.1 alone. */
+static int end_ask(struct end *e)
+{
+	int r = transport_handshake(&e->t);
+
+	if (r < 0)
+		return r;
+	e->is_asked = false;
+	return secure_is_h2(&e->t) ? -EPROTONOSUPPORT : 0;
+}
+
 static int end_write(struct end *e)
 {
-	ssize_t n;
+	ssize_t n = 0;
 
 	if (e->out.len == 0)
 		return 0;
+	if (e->is_asked)
+		n = end_ask(e);
+	if (n < 0)
+		return n == -EAGAIN ? 0 : (int)n;
 	n = transport_write(&e->t, e->out.data, e->out.len);
 	if (n < 0)
 		return n == -EAGAIN ? 0 : (int)n;
@@ -335,7 +350,7 @@ static int take_first(struct proxy *p, const struct buf *first)
 	p->guest.t.read_wants |= EPOLLOUT; /* the first turn reads: bytes are there already */
 	if (p->is_tls)
 		return secure_meet_guest(door->all->secure, &p->guest.t, issuer, &p->tls_host,
-		                         first);
+		                         proxy_prefers_h2(p), first);
 	p->guest.in.cap = MAX(IN_MAX, first->len);
 	return buf_append(&p->guest.in, first->data, first->len);
 }

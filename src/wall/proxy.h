@@ -17,6 +17,7 @@ struct proxy_config {
 	struct address dialled;
 	uint16_t port;
 	const struct host *tls_host; /* who the guest takes the wall for; NULL: no TLS. Copied */
+	bool offers_both;            /* then: in ALPN, HTTP/1.1 and HTTP/2 */
 	const struct buf *first;     /* what the guest has sent already; copied */
 	/* Every request is denied for this reason, which is on record already; NULL: it is judged.
 	 * Borrowed for as long as the proxy lives. */

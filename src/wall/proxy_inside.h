@@ -24,6 +24,7 @@ struct end {
 	struct pace_turn turn;
 	bool is_eof, is_shut;
 	bool has_written; /* any byte of the message under way */
+	bool is_asked;    /* nothing passes before it has said which HTTP it speaks */
 };
 
 /* How a request gets to its host. */
@@ -51,7 +52,8 @@ struct proxy {
 	struct proxy_way up_way;
 	struct policy_target up_target;
 	struct address up_address;
-	bool is_up_used; /* it has carried a request before */
+	bool is_up_used;        /* it has carried a request before */
+	bool has_asked_version; /* once is enough, whatever becomes of the answer */
 	/* the request under way, of HTTP/1.1 */
 	struct http_head request_head, reply_head;
 	struct proxy_request request;
@@ -109,6 +111,11 @@ must_check int proxy_send_head(struct proxy *p, struct buf *out, const struct ht
                                struct scrub **ret_scrub);
 /* Sends a request that got no reply once more; returns whether it did. */
 bool proxy_try_again(struct proxy *p);
+
+/* proxy_version.c: which HTTP a guest gets that offers both */
+bool proxy_prefers_h2(const struct proxy *p);   /* the guest gets HTTP/2 */
+bool proxy_asks_version(const struct proxy *p); /* up is offered both, to learn what it speaks */
+void proxy_know_h2(const struct proxy *p, bool is_spoken); /* by the server of the guest's host */
 
 /* proxy_tunnel.c */
 void proxy_begin_tunnel(struct proxy *p);

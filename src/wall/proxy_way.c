@@ -200,11 +200,17 @@ static void begin_exchange(struct proxy *p)
 static int open_up(struct proxy *p, int fd)
 {
 	int r = proxy_end_open(&p->up, fd);
+	enum secure_offer offer = p->state == STREAMING   ? SECURE_H2
+	                          : proxy_asks_version(p) ? SECURE_EITHER
+	                                                  : SECURE_HTTP1;
 
 	p->is_up_used = false;
-	if (r == 0 && p->up_way.is_tls)
+	if (r == 0 && p->up_way.is_tls) {
+		p->up.is_asked = offer == SECURE_EITHER;
+		p->has_asked_version |= p->up.is_asked;
 		r = secure_meet_server(p->config.door->all->secure, &p->up.t, &p->up_way.host,
-		                       p->state == STREAMING);
+		                       offer);
+	}
 	return r;
 }
 
@@ -333,8 +339,10 @@ static bool is_idempotent(const char *method)
 
 bool proxy_try_again(struct proxy *p)
 {
-	if (!p->is_up_used || p->in_bytes > 0 || p->has_taken_body ||
-	    (p->up.has_written && !is_idempotent(p->request_head.method)))
+	if (secure_is_h2(&p->up.t)) /* it has not been sent at all */
+		proxy_know_h2(p, true);
+	else if (!p->is_up_used || p->in_bytes > 0 || p->has_taken_body ||
+	         (p->up.has_written && !is_idempotent(p->request_head.method)))
 		return false;
 	proxy_end_close(&p->up);
 	p->out_bytes = 0;

@@ -494,6 +494,47 @@ def test_node_speaks_http2_through_it(framed):
     assert done.stdout.split("\n")[:3] == ["200", "the reply", f"Bearer {KEY} 300000"], done.stderr
 
 
-def test_curl_which_speaks_both_gets_http1(framed):
-    told = ["curl", "-sS", "-o", "/dev/null", "-w", "%{http_version} %{http_code}", "--http2", "https://allowed.test/curl"]
-    assert framed().sandbox.run(told).stdout == "1.1 200"
+def curl(box, path, *options, port=PORT):
+    """The version of HTTP that it spoke, and the status."""
+    told = ["curl", "-sS", "-o", "/dev/null", "-w", "%{http_version} %{http_code}", "--http2", *options, f"https://allowed.test:{port}{path}"]
+    return box.sandbox.run(told, timeout=30 * PATIENCE).stdout
+
+
+def test_a_client_that_speaks_both_gets_http2_once_its_server_is_known_to_speak_it(framed, internet):
+    box = framed()
+    n_left = len(internet.seen("h2-left"))
+    assert curl(box, "/both/closed", "-X", "PUT") == "1.1 403"
+    assert curl(box, "/both/body", "-d", "text") == "1.1 200"
+    assert len(internet.seen("h2-left")) == n_left, "who is denied or has a body finds out nothing"
+    assert curl(box, "/both/first") == "1.1 200"
+    assert [e["first"] for e in internet.seen("h2-left")[n_left:]] == [""], "the server was asked what it speaks, and told nothing"
+    assert [curl(box, "/both/later"), curl(box, "/both/later", "-d", "text")] == ["2 200"] * 2
+    assert curl(box, "/closed/both") == "2 403"
+    assert len(internet.seen("h2-left")) == n_left + 1
+    (first,), later = internet.seen("h1-request", path="/both/first"), internet.seen("h2-request", path="/both/later")
+    assert [e["fields"]["authorization"] for e in (first, *later)] == [f"Bearer {KEY}"] * 3
+    assert curl(framed(), "/both/other") == "1.1 200", "what one sandbox has reached another does not know"
+
+
+def test_a_client_that_speaks_both_gets_http1_where_the_server_or_the_rules_need_it(framed):
+    box = framed()
+    assert [curl(box, "/", port=443) for _ in range(2)] == ["1.1 200"] * 2
+    assert curl(box, "/both") == "1.1 200" and curl(box, "/both", "--http1.1") == "1.1 200"
+    forward = {"match": {**MATCH, "paths": ["/elsewhere"]}, "action": {"forward": {"url": "http://chain.test"}}}
+    led = framed({"rules": [forward, *POLICY["rules"]]})
+    assert [curl(led, path) for path in ("/both", "/both", "/elsewhere")] == ["1.1 200"] * 3
+
+
+def test_a_server_that_speaks_http2_no_more_is_forgotten(framed):
+    box = framed()
+    assert [curl(box, "/both"), curl(box, "/speak/1")] == ["1.1 200", "2 200"]
+    try:
+        assert [curl(box, "/both"), curl(box, "/both")] == ["2 502", "1.1 200"]
+    finally:
+        assert curl(box, "/speak/2", "--http1.1") == "1.1 200"
+    assert [curl(box, "/both"), curl(box, "/both")] == ["1.1 200", "2 200"]
+
+
+def test_the_window_of_a_stream_that_is_read_grows(framed, internet):
+    assert say(framed(), "c.ask(1, path='/long'); said['x'] = c.result(1)[0]")["x"] == 200
+    assert internet.seen("h2-long")[-1]["window"] > 256 * 1024

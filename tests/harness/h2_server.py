@@ -3,6 +3,8 @@
 It ends with its stdin.
 
     /echo…      tells the request and the frames so far as JSON, and in a field and a trailer the credential that came; /echo/encoded says that it is compressed
+    /long       sends until the window of its stream is wider than it was at first
+    /speak/1    speaks HTTP/1.1 alone on connections to come; /speak/2 HTTP/2 too
     /endless    sends as much as it may, and logs how much that was when it may not go on
     /early      replies before the request is over
     /refuse     refuses the stream as one that was not looked at
@@ -10,6 +12,8 @@ It ends with its stdin.
     /cut        ends the stream in the middle of its reply
     /hint       says 103 first
     /bad/…      what no server should do: see BAD
+
+A client that does not want HTTP/2 gets a reply of HTTP/1.1.
 """
 
 import json
@@ -32,6 +36,10 @@ def note(kind, **facts):
         f.write(json.dumps({"kind": kind, **facts}) + "\n")
 
 
+def speak(path):
+    CONTEXT.set_alpn_protocols(["h2", "http/1.1"] if path == "/speak/2" else ["http/1.1"])
+
+
 class Handler(socketserver.StreamRequestHandler):
     def setup(self):
         self.request = CONTEXT.wrap_socket(self.request, server_side=True)
@@ -51,7 +59,12 @@ class Handler(socketserver.StreamRequestHandler):
         self.send(DataFrame(stream, b"", flags=flags))
 
     def handle(self):
-        if self.connection.selected_alpn_protocol() != "h2" or self.rfile.read(len(PREFACE)) != PREFACE:
+        if self.connection.selected_alpn_protocol() != "h2":
+            self.reply_http1()
+            return
+        first = self.rfile.read(len(PREFACE))
+        if first != PREFACE:
+            note("h2-left", first=first.decode("latin-1"))
             return
         self.encoder, self.decoder = Encoder(), Decoder(max_header_list_size=1 << 24)
         self.frames = {}  # how many, by type
@@ -59,13 +72,32 @@ class Handler(socketserver.StreamRequestHandler):
         self.send(SettingsFrame(0))
         note("h2-connection", port=self.connection.getpeername()[1])
         try:
-            while head := self.rfile.read(9):
-                frame, length = Frame.parse_frame_header(memoryview(head))
-                frame.parse_body(memoryview(self.rfile.read(length)))
-                self.take(frame)
+            while self.step():
+                pass
         except (AssertionError, OSError, ValueError):
             pass
         note("h2-end")
+
+    def step(self):
+        head = self.rfile.read(9)
+        if not head:
+            return False
+        frame, length = Frame.parse_frame_header(memoryview(head))
+        frame.parse_body(memoryview(self.rfile.read(length)))
+        self.take(frame)
+        return True
+
+    def reply_http1(self):
+        while line := self.rfile.readline():
+            path, fields = line.split()[1].decode(), {}
+            while (field := self.rfile.readline()) not in (b"\r\n", b""):
+                name, _, value = field.decode().partition(":")
+                fields[name.lower()] = value.strip()
+            self.rfile.read(int(fields.get("content-length", 0)))
+            note("h1-request", path=path, fields=fields)
+            if path.startswith("/speak/"):
+                speak(path)
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nold")
 
     def take(self, frame):
         kind = type(frame).__name__
@@ -105,6 +137,11 @@ class Handler(socketserver.StreamRequestHandler):
             BAD[path.removeprefix("/bad/")](self, stream)
         elif path == "/endless":
             self.endless(stream)
+        elif path == "/long":
+            self.long(stream)
+        elif path.startswith("/speak/"):
+            speak(path)
+            self.headers(stream, [(":status", "200")], "END_STREAM")
         elif path == "/early":
             self.headers(stream, [(":status", "413")], "END_STREAM")
         elif path == "/refuse":
@@ -124,6 +161,22 @@ class Handler(socketserver.StreamRequestHandler):
             told = {"fields": fields, "n_fields": len(request["fields"]), "frames": self.frames}
             self.data(stream, json.dumps({**told, "length": len(request["body"]), "body": request["body"][:1000].decode("latin-1")}).encode())
             self.headers(stream, [("behind", "the reply"), ("x-seen-last", came)], "END_STREAM")
+
+    def long(self, stream):
+        self.headers(stream, [(":status", "200")])
+        self.windows.setdefault(stream, self.initial)
+        left = 4 * self.initial
+        while self.windows[stream] <= self.initial:
+            n = min(self.windows[0], self.windows[stream], left, 16384)
+            if n > 0:
+                self.windows[0] -= n
+                self.windows[stream] -= n
+                left -= n
+                self.send(DataFrame(stream, bytes(n)))
+            elif not self.step():
+                return
+        note("h2-long", window=self.windows[stream])
+        self.data(stream, b"", "END_STREAM")
 
     def endless(self, stream):
         """Keeps to the windows; what it may send at once is logged."""
@@ -207,7 +260,7 @@ class Server(socketserver.ThreadingTCPServer):
 
 CONTEXT = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 CONTEXT.load_cert_chain(PAIR)
-CONTEXT.set_alpn_protocols(["h2"])
+CONTEXT.set_alpn_protocols(["h2", "http/1.1"])
 with Server(("::", PORT), Handler) as server:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print("up", flush=True)

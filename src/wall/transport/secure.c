@@ -22,20 +22,22 @@ static const char *const stores[] = {
 	"/etc/ssl/ca-bundle.pem",             /* openSUSE */
 };
 
+/* Of two, the first that the other side has. */
 static const unsigned char http1[] = "\x08http/1.1", h2[] = "\x02h2";
-static const unsigned char either[] = "\x08http/1.1\x02h2"; /* the first that a guest offers */
-#define HTTP1_LEN  (sizeof(http1) - 1)
-#define H2_LEN     (sizeof(h2) - 1)
-#define EITHER_LEN (sizeof(either) - 1)
+static const unsigned char http1_or_h2[] = "\x08http/1.1\x02h2",
+			   h2_or_http1[] = "\x02h2\x08http/1.1";
+#define HTTP1_LEN (sizeof(http1) - 1)
+#define H2_LEN    (sizeof(h2) - 1)
+#define BOTH_LEN  (HTTP1_LEN + H2_LEN)
 
 static int on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
                    const unsigned char *in, unsigned in_len, void *arg)
 {
+	const unsigned char *wanted = SSL_get_app_data(ssl);
 	unsigned char *chosen;
 
-	(void)ssl;
 	(void)arg;
-	if (SSL_select_next_proto(&chosen, out_len, either, EITHER_LEN, in, in_len) !=
+	if (SSL_select_next_proto(&chosen, out_len, wanted, BOTH_LEN, in, in_len) !=
 	    OPENSSL_NPN_NEGOTIATED)
 		return SSL_TLSEXT_ERR_ALERT_FATAL;
 	*out = chosen;
@@ -120,8 +122,9 @@ struct issuer *secure_refusals(const struct secure *s)
 }
 
 int secure_meet_guest(struct secure *s, struct transport *t, struct issuer *issuer,
-                      const struct host *host, const struct buf *first)
+                      const struct host *host, bool prefers_h2, const struct buf *first)
 {
+	const unsigned char *wanted = prefers_h2 ? h2_or_http1 : http1_or_h2;
 	EVP_PKEY *key;
 	struct err err;
 	X509 *cert;
@@ -130,14 +133,16 @@ int secure_meet_guest(struct secure *s, struct transport *t, struct issuer *issu
 	if (r == 0)
 		r = transport_start_tls(t, s->guests, NULL, &err);
 	if (r == 0 &&
-	    (SSL_use_certificate(t->ssl, cert) != 1 || SSL_use_PrivateKey(t->ssl, key) != 1))
+	    (SSL_use_certificate(t->ssl, cert) != 1 || SSL_use_PrivateKey(t->ssl, key) != 1 ||
+	     SSL_set_app_data(t->ssl, unconst(wanted)) != 1))
 		r = -EINVAL;
 	if (r == 0)
 		r = tls_session_feed(t->ssl, first->data, first->len);
 	return r;
 }
 
-int secure_meet_server(struct secure *s, struct transport *t, const struct host *host, bool is_h2)
+int secure_meet_server(struct secure *s, struct transport *t, const struct host *host,
+                       enum secure_offer offer)
 {
 	char name[HOST_SIZE];
 	struct err err;
@@ -148,7 +153,10 @@ int secure_meet_server(struct secure *s, struct transport *t, const struct host 
 	else
 		address_format(&host->address, name);
 	r = transport_start_tls(t, s->servers, name, &err);
-	if (r == 0 && is_h2 && SSL_set_alpn_protos(t->ssl, h2, H2_LEN) != 0)
+	if (r == 0 && offer == SECURE_H2 && SSL_set_alpn_protos(t->ssl, h2, H2_LEN) != 0)
+		r = -EINVAL;
+	if (r == 0 && offer == SECURE_EITHER &&
+	    SSL_set_alpn_protos(t->ssl, h2_or_http1, BOTH_LEN) != 0)
 		r = -EINVAL;
 	return r;
 }
