@@ -140,6 +140,40 @@ def test_the_wall_puts_a_token_into_requests_and_the_sandbox_never_has_it(walled
     assert box.sandbox.identity_token(VAULT)["audience"] == VAULT  # who may write is
 
 
+def on_e2b_wire(daemon, method, path, body=None):
+    """Of a daemon in a namespace of its own: the status and the reply."""
+    conn = http.client.HTTPConnection("localhost", timeout=60 * PATIENCE)
+    with closing(conn):
+        conn.sock = socket.socket(socket.AF_UNIX)
+        conn.sock.connect(str(daemon.socket))
+        conn.request(method, path, body and json.dumps(body), {"X-API-Key": daemon.key, "Content-Type": "application/json"})
+        reply = conn.getresponse()
+        return reply.status, json.loads(reply.read() or b"{}")
+
+
+@pytest.mark.jail("the wire has no choice of an engine, and the wall is the same")
+def test_workload_tokens_of_e2b_are_put_into_requests_by_their_names(walled_daemon, walled_client, internet):
+    def rules(name):
+        return {"allowOut": ["allowed.test"], "denyOut": ["0.0.0.0/0"], "rules": {"allowed.test": [{"transform": {"headers": {"authorization": f"Bearer ${{e2b.identity.tokens.{name}}}"}}}]}}
+
+    def sent():
+        done = sandbox.run(["curl", "-sS", "https://allowed.test/x"], timeout=60 * PATIENCE)  # this server tells what it was sent
+        return json.loads(done.stdout)["fields"]["authorization"].removeprefix("Bearer ")
+
+    internet.set_zone({})
+    iam = {"tokens": {"aws": {"audience": AWS, "tokenType": "JWT-SVID"}, "my vault": {"audience": VAULT, "tokenType": "JWT-SVID"}}}
+    status, made = on_e2b_wire(walled_daemon, "POST", "/v2/sandboxes", {"templateID": "host", "iam": iam, "network": rules("aws")})
+    assert status == 201, made
+    path, keys = f"/sandboxes/{made['sandboxID']}/network", walled_keys(walled_daemon)
+    with walled_client.get(f"sb_{made['sandboxID']}") as sandbox:
+        assert verified(sent(), keys, AWS, ISSUER)["sandbox_id"] == sandbox.id
+        assert on_e2b_wire(walled_daemon, "PUT", path, rules("my vault"))[0] == 204
+        assert verified(sent(), keys, VAULT, ISSUER)["sandbox_id"] == sandbox.id
+        status, told = on_e2b_wire(walled_daemon, "PUT", path, rules("gcp"))
+        assert status == 400 and "'gcp'" in told["message"]
+        assert verified(sent(), keys, VAULT, ISSUER)  # nothing has changed
+
+
 def test_a_policy_that_is_set_later_gives_and_takes(walled):
     box = walled("deny-all")
     box.sandbox.set_network(granting(AWS))
@@ -188,6 +222,27 @@ def owner(issuer):
 def granted(owner):
     with owner.create(template="host", network=granting(AWS)) as sandbox:
         yield sandbox
+
+
+def test_e2b_s_own_client_names_tokens_and_uses_them_in_rules(issuer, owner):
+    e2b = pytest.importorskip("e2b")
+    settings = {"api_url": issuer.url, "sandbox_url": issuer.url, "api_key": f"e2b_{issuer.key.removeprefix('clo_')}"}
+    token = e2b.Secret.iam_token(audience=VAULT, token_type="JWT-SVID")
+    network = {"rules": {"vault.example.com": [{"transform": lambda ctx: {"headers": {"Authorization": f"Bearer {ctx.iam.tokens['vault']}"}}}]}}
+    made = e2b.Sandbox.create(iam={"tokens": {"vault": token}}, network=network, **settings)
+    try:
+        shown = json.dumps(owner.get(f"sb_{made.sandbox_id}").network())
+        assert f"Bearer identity://{VAULT}" in shown
+    finally:
+        made.kill()
+    with pytest.raises(Exception, match="iam.tokens.vault.*tokenType"):
+        e2b.Sandbox.create(iam={"tokens": {"vault": e2b.Secret.iam_token(audience=VAULT, token_type="X509-SVID")}}, **settings)
+
+
+def test_without_an_issuer_e2b_s_tokens_are_refused(daemon):
+    asked = {"templateID": "host", "iam": {"tokens": {"aws": {"audience": AWS, "tokenType": "JWT-SVID"}}}}
+    status, told = on_e2b_wire(daemon, "POST", "/v2/sandboxes", asked)
+    assert status == 400 and "gives out none" in told["message"]
 
 
 def fetched(daemon, token, audience=AWS):

@@ -5,6 +5,7 @@
 #include "compat/e2b/code/code.h"
 #include "compat/e2b/control/network.h"
 #include "compat/e2b/control/steps.h"
+#include "compat/e2b/control/workload_token.h"
 #include "compat/e2b/envd/multipart.h"
 #include "compat/e2b/envd/rpc.h"
 #include "compat/e2b/envd/sign.h"
@@ -162,19 +163,97 @@ TEST(variables_of_a_run_are_words_of_its_language)
 	CHECK(!run_env_set("cobol", env));
 }
 
-static void check_policy(const char *options, bool has_internet, const char *wanted)
+static void check_policy_with(const json_t *tokens, const char *options, bool has_internet,
+                              const char *wanted)
 {
 	auto_json json_t *value = json_loads(options, 0, NULL), *policy = NULL;
 	struct err err = {0};
 	char *text;
 
-	if (e2b_policy(value, has_internet, &policy, &err) < 0) {
+	if (e2b_policy(&(struct e2b_network){value, has_internet, tokens}, &policy, &err) < 0) {
 		CHECK_STR(err.message, wanted);
 		return;
 	}
 	text = json_dumps(policy, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
 	CHECK_STR(text, wanted);
 	free(text);
+}
+
+static void check_policy(const char *options, bool has_internet, const char *wanted)
+{
+	check_policy_with(NULL, options, has_internet, wanted);
+}
+
+static void check_header(const json_t *tokens, const char *given, const char *wanted)
+{
+	auto_free char *options =
+		xasprintf("{\"rules\":{\"h.example\":[{\"transform\":{\"headers\":"
+	                  "{\"A\":\"%s\"}}}]}}",
+	                  given);
+	auto_free char *policy =
+		xasprintf("{\"rules\":[{\"action\":{\"transform\":{\"headers\":{"
+	                  "\"A\":\"%s\"}}},\"match\":{\"domains\":[\"h.example\"]}},"
+	                  "{\"action\":\"allow\"}]}",
+	                  wanted);
+
+	check_policy_with(tokens, options, true, policy);
+}
+
+TEST(secrets_and_tokens_in_headers_are_references_of_ours)
+{
+	auto_json json_t *tokens = json_pack("{s:s, s:s}", "aws", "sts.amazonaws.com", "a b",
+	                                     "https://vault.example.com");
+
+	check_header(tokens, "plain $ ${e2b", "plain $ ${e2b");
+	check_header(tokens, "Bearer ${e2b.secrets.key}", "Bearer secret://key");
+	check_header(tokens, "${e2b.secrets.a}:${e2b.secrets.b}", "secret://a:secret://b");
+	check_header(tokens, "Bearer ${e2b.identity.tokens.aws}",
+	             "Bearer identity://sts.amazonaws.com");
+	check_header(tokens, "${e2b.identity.tokens.a b}", "identity://https://vault.example.com");
+	check_policy_with(
+		tokens,
+		"{\"rules\":{\"h\":[{\"transform\":{\"headers\":{\"A\":"
+		"\"${e2b.identity.tokens.gcp}\"}}}]}}",
+		true,
+		"network.rules: a header names the token 'gcp', which the sandbox does not have");
+}
+
+static void check_tokens(const char *text, const char *wanted)
+{
+	auto_json json_t *body = json_loads(text, 0, NULL), *tokens = NULL;
+	auto_free char *got = NULL;
+	struct err err = {0};
+
+	if (workload_token_read(body, &tokens, &err) < 0) {
+		CHECK_STR(err.field, wanted);
+		return;
+	}
+	got = tokens ? json_dumps(tokens, JSON_COMPACT | JSON_SORT_KEYS) : xstrdup("none");
+	CHECK_STR(got, wanted);
+}
+
+TEST(tokens_of_a_create_are_named_with_their_audiences)
+{
+	check_tokens("{}", "none");
+	check_tokens("{\"iam\":{\"tokens\":{}}}", "none");
+	check_tokens(
+		"{\"iam\":{\"tokens\":{\"aws\":{\"audience\":\"a\",\"tokenType\":\"JWT-SVID\"},"
+		"\"b\":{\"audience\":\"c\",\"tokenType\":\"JWT\"}}}}",
+		"{\"aws\":\"a\",\"b\":\"c\"}");
+	check_tokens("{\"iam\":[]}", "iam");
+	check_tokens("{\"iam\":{\"tokens\":{\"a}\":{\"audience\":\"a\",\"tokenType\":\"JWT\"}}}}",
+	             "iam.tokens");
+	check_tokens("{\"iam\":{\"tokens\":{\"a\":{\"audience\":\"a b\",\"tokenType\":\"JWT\"}}}}",
+	             "iam.tokens.a");
+	check_tokens("{\"iam\":{\"tokens\":{\"a\":{\"audience\":\"a\",\"tokenType\":\"X509\"}}}}",
+	             "iam.tokens.a");
+	check_tokens("{\"iam\":{\"tokens\":{\"a\":{\"tokenType\":\"JWT\"}}}}", "iam.tokens.a");
+	check_tokens("{\"iam\":{\"tokens\":{\"a\":{\"audience\":7,\"tokenType\":\"JWT\"}}}}",
+	             "audience");
+	check_tokens(
+		"{\"iam\":{\"tokens\":{\"1\":0,\"2\":0,\"3\":0,\"4\":0,\"5\":0,\"6\":0,\"7\":0,"
+		"\"8\":0,\"9\":0}}}",
+		"iam.tokens");
 }
 
 TEST(what_is_allowed_wins_over_what_is_denied)

@@ -7,6 +7,7 @@
 #include "compat/e2b/control/pending_reply.h"
 #include "compat/e2b/control/startup.h"
 #include "compat/e2b/control/templates.h"
+#include "compat/e2b/control/workload_token.h"
 #include "compat/e2b/frame/body.h"
 
 #include "api/frame/find.h"
@@ -17,7 +18,7 @@
 #define SECONDS_V2  300
 #define SECONDS_MAX (INT64_C(365) * 24 * 3600)
 
-struct wish { /* strings and values are borrowed from the body, but for policy and notes */
+struct wish { /* strings and values are borrowed from the body, but for the last four */
 	struct sandbox_spec spec;
 	const char *template;
 	const json_t *metadata, *network;
@@ -28,7 +29,7 @@ struct wish { /* strings and values are borrowed from the body, but for policy a
 	const char *mask_host;
 	int64_t seconds;
 	struct template_choice choice;
-	json_t *policy, *notes, *volumes;
+	json_t *policy, *notes, *volumes, *tokens;
 };
 
 static void wish_done(struct wish *w)
@@ -36,6 +37,7 @@ static void wish_done(struct wish *w)
 	json_decref(w->policy);
 	json_decref(w->notes);
 	json_decref(w->volumes);
+	json_decref(w->tokens);
 }
 
 static int read_network(const json_t *body, struct wish *w, struct err *err)
@@ -51,7 +53,10 @@ static int read_network(const json_t *body, struct wish *w, struct err *err)
 	if (r == 0)
 		r = body_text(w->network, "maskRequestHost", &w->mask_host, err);
 	if (r == 0)
-		r = e2b_policy(w->network, w->has_internet, &w->policy, err);
+		r = workload_token_read(body, &w->tokens, err);
+	if (r == 0)
+		r = e2b_policy(&(struct e2b_network){w->network, w->has_internet, w->tokens},
+		               &w->policy, err);
 	if (r == 0 && !w->is_public && !w->is_secure)
 		r = err_field(err, "network.allowPublicTraffic",
 		              "an unsecured sandbox cannot close its ports");
@@ -130,6 +135,8 @@ static void make_notes(const struct http_req *req, struct wish *w)
 		(void)json_object_set(n, "metadata", (json_t *)unconst(w->metadata));
 	if (w->network)
 		(void)json_object_set_new(n, "network", e2b_policy_told(w->network));
+	if (w->tokens)
+		(void)json_object_set(n, "workload_tokens", w->tokens);
 	if (w->internet)
 		(void)json_object_set(n, "internet", (json_t *)unconst(w->internet));
 	(void)json_object_set_new(n, "timeout_ms", json_integer(w->seconds * 1000));
@@ -182,6 +189,11 @@ static int create(struct http_req *req, struct wish *w, struct err *err)
 	struct pending_reply *l;
 	int r = read_body(req, w, err);
 
+	if (r == 0 && w->tokens && !fleet_config(api->fleet)->identity) {
+		(void)err_field(err, "iam", "names tokens, but this daemon gives out none");
+		r = err_hint(err, "set `identity.issuer` to the https URL under which clouds find "
+		                  "this daemon, and restart it");
+	}
 	if (r < 0)
 		return r;
 	make_notes(req, w);

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compat/e2b/control/network.h"
 
+#include "compat/e2b/control/workload_token.h"
 #include "compat/e2b/frame/body.h"
 
 #include "net/match/address.h"
 
 #include <string.h>
+
+#define HEADER_VALUE_MAX (64 << 10) /* a policy has less */
 
 static bool is_all(const char *text)
 {
@@ -101,56 +104,108 @@ static bool has_text(const json_t *list, const char *text)
 	return false;
 }
 
-/* "Bearer ${e2b.secrets.NAME}" is our "Bearer secret://NAME". */
-static json_t *fill_secrets(const json_t *headers)
+/* What stands in a header for a value that only the wall has, and our scheme for it. */
+static const struct placeholder {
+	const char *start, *scheme;
+	bool is_token;
+} placeholders[] = {
+	{"${e2b.secrets.", "secret://", false},
+	{"${e2b.identity.tokens.", "identity://", true},
+};
+
+static const struct placeholder *find_placeholder(const char *text)
 {
-	static const char start[] = "${e2b.secrets.";
-	json_t *filled = json_object(), *value;
+	for (size_t i = 0; i < ARRAY_SIZE(placeholders); i++)
+		if (strncmp(text, placeholders[i].start, strlen(placeholders[i].start)) == 0)
+			return &placeholders[i];
+	return NULL;
+}
+
+/* "Bearer ${e2b.secrets.NAME}" is our "Bearer secret://NAME", and a token has its audience. */
+static int fill_value(const char *at, const json_t *tokens, struct buf *out, struct err *err)
+{
+	int r = 0;
+
+	while (r == 0 && *at) {
+		const struct placeholder *p = find_placeholder(at);
+		const char *name = p ? at + strlen(p->start) : NULL;
+		const char *end = p ? strchr(name, '}') : NULL;
+
+		if (!end) {
+			r = buf_append(out, at++, 1);
+		} else {
+			const char *audience = NULL;
+
+			if (p->is_token) {
+				audience = workload_token_audience(tokens, name,
+				                                   (size_t)(end - name), err);
+				if (!audience)
+					return -EINVAL;
+			}
+			r = buf_printf(out, "%s%.*s", p->scheme,
+			               audience ? (int)strlen(audience) : (int)(end - name),
+			               audience ? audience : name);
+			at = end + 1;
+		}
+	}
+	return r < 0 ? err_field(err, "network.rules", "a header has more than %d bytes",
+	                         HEADER_VALUE_MAX)
+	             : 0;
+}
+
+static int fill_headers(const json_t *headers, const json_t *tokens, json_t **ret, struct err *err)
+{
+	auto_json json_t *filled = json_object();
+	json_t *value;
 	const char *name;
 
 	json_object_foreach ((json_t *)unconst(headers), name, value) {
-		auto_call(buf_done) struct buf text = BUF_INIT(json_string_length(value) + 1);
-		const char *at = json_string_value(value), *from, *end;
+		auto_call(buf_done) struct buf text = BUF_INIT(HEADER_VALUE_MAX);
+		int r = fill_value(json_string_value(value), tokens, &text, err);
 
-		while ((from = strstr(at, start)) && (end = strchr(from, '}'))) {
-			const char *word = from + sizeof(start) - 1;
-
-			(void)!buf_printf(&text, "%.*ssecret://%.*s", (int)(from - at), at,
-			                  (int)(end - word), word);
-			at = end + 1;
-		}
-		(void)!buf_printf(&text, "%s", at); /* it only gets shorter */
+		if (r < 0)
+			return r;
 		(void)json_object_set_new(filled, name, json_string(buf_str(&text)));
 	}
-	return filled;
+	*ret = take_ptr(filled);
+	return 0;
+}
+
+static int add_transform(json_t *rules, const char *host, const json_t *one, const json_t *tokens,
+                         struct err *err)
+{
+	const json_t *headers = NULL;
+	json_t *filled = NULL;
+	int r = body_strings(json_object_get(one, "transform"), "headers", &headers, err);
+
+	if (r < 0 || !headers)
+		return r;
+	r = fill_headers(headers, tokens, &filled, err);
+	if (r == 0)
+		add_rule(rules, "domains", json_pack("[s]", host),
+		         json_pack("{s:{s:o}}", "transform", "headers", filled));
+	return r;
 }
 
 /* {"host": [{"transform": {"headers": {…}}}]}: header fields for hosts that are allowed anyway. */
-static int add_transforms(json_t *rules, const json_t *hosts, const json_t *allowed,
-                          bool denies_all, struct err *err)
+static int add_transforms(json_t *rules, const struct e2b_network *network, const json_t *hosts,
+                          const json_t *allowed, bool denies_all, struct err *err)
 {
 	const char *host;
 	json_t *list, *one;
 	size_t i;
+	int r = 0;
 
 	json_object_foreach ((json_t *)unconst(hosts), host, list) {
 		if (denies_all && !has_text(allowed, host))
 			continue;
 		json_array_foreach(list, i, one)
 		{
-			const json_t *headers = NULL;
-			int r = body_strings(json_object_get(one, "transform"), "headers", &headers,
-			                     err);
-
-			if (r < 0)
-				return r;
-			if (headers)
-				add_rule(rules, "domains", json_pack("[s]", host),
-				         json_pack("{s:{s:o}}", "transform", "headers",
-				                   fill_secrets(headers)));
+			if (r == 0)
+				r = add_transform(rules, host, one, network->tokens, err);
 		}
 	}
-	return 0;
+	return r;
 }
 
 static int add_proxy(json_t *policy, const json_t *options, struct err *err)
@@ -178,12 +233,13 @@ static int add_proxy(json_t *policy, const json_t *options, struct err *err)
 	return 0;
 }
 
-int e2b_policy(const json_t *options, bool has_internet, json_t **ret, struct err *err)
+int e2b_policy(const struct e2b_network *network, json_t **ret, struct err *err)
 {
+	const json_t *const options = network->options;
 	const json_t *allowed = NULL, *denied = NULL, *hosts = NULL;
 	auto_json json_t *policy = json_object(), *tail = json_array();
 	json_t *rules = json_array();
-	bool denies_all = !has_internet;
+	bool denies_all = !network->has_internet;
 	int r = body_array(options, "allowOut", &allowed, err);
 
 	(void)json_object_set_new(policy, "rules", rules);
@@ -198,7 +254,7 @@ int e2b_policy(const json_t *options, bool has_internet, json_t **ret, struct er
 	if (r == 0)
 		r = add_denied(tail, denied, &denies_all, err);
 	if (r == 0)
-		r = add_transforms(rules, hosts, allowed, denies_all, err);
+		r = add_transforms(rules, network, hosts, allowed, denies_all, err);
 	if (r == 0)
 		r = add_allowed(rules, allowed, denies_all, err);
 	if (r == 0)

@@ -249,15 +249,19 @@ int e2b_set_network(struct http_req *req, struct err *err)
 	auto_json json_t *wanted = NULL;
 	const json_t *body = http_json(req);
 	struct policy *policy = NULL;
-	bool has_internet = true;
+	struct e2b_network network = {.options = body, .has_internet = true};
 	struct sandbox *s;
 	struct pending_reply *l;
-	int r = body_bool(body, "allow_internet_access", &has_internet, err);
+	struct notes notes;
+	int r = body_bool(body, "allow_internet_access", &network.has_internet, err);
 
 	if (r == 0)
 		r = e2b_find(req, &s, err);
-	if (r == 0)
-		r = e2b_policy(body, has_internet, &wanted, err);
+	if (r == 0) {
+		notes_read(s, &notes);
+		network.tokens = notes.workload_tokens;
+		r = e2b_policy(&network, &wanted, err);
+	}
 	if (r == 0)
 		r = network_read(wanted, "network", &policy, err);
 	if (r == 0)

@@ -24,6 +24,7 @@ void notes_read(const struct sandbox *s, struct notes *ret)
 		.mask_host = json_string_value(json_object_get(n, "mask_host")),
 		.metadata = json_object_get(n, "metadata"),
 		.network = json_object_get(n, "network"),
+		.workload_tokens = json_object_get(n, "workload_tokens"),
 		.internet = json_object_get(n, "internet"),
 		.is_cold = json_is_true(json_object_get(n, "cold")) ||
 	                   json_is_true(json_object_get(n, "always_cold")),

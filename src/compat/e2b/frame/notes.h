@@ -10,16 +10,17 @@
 
 struct notes { /* borrowed from the sandbox */
 	bool is_ours;
-	struct key_tokens tokens; /* of envd; none = anybody may (v1, secure: false) */
-	const char *traffic;      /* token for ports; NULL = they are open */
-	const char *template;     /* as it was asked for */
-	const char *mask_host;    /* NULL = none */
-	const json_t *metadata;   /* NULL = none */
-	const json_t *network;    /* as it was asked for, without secrets; NULL = nothing */
-	const json_t *internet;   /* a boolean, or NULL: not said */
-	bool is_cold;             /* at its next resume its processes are new */
-	uint64_t timeout_ms;      /* as it was created with */
-	uint64_t started_us;      /* of its last resume; 0 = never */
+	struct key_tokens tokens;      /* of envd; none = anybody may (v1, secure: false) */
+	const char *traffic;           /* token for ports; NULL = they are open */
+	const char *template;          /* as it was asked for */
+	const char *mask_host;         /* NULL = none */
+	const json_t *metadata;        /* NULL = none */
+	const json_t *network;         /* as it was asked for, without secrets; NULL = nothing */
+	const json_t *workload_tokens; /* {NAME: AUDIENCE}; NULL = none */
+	const json_t *internet;        /* a boolean, or NULL: not said */
+	bool is_cold;                  /* at its next resume its processes are new */
+	uint64_t timeout_ms;           /* as it was created with */
+	uint64_t started_us;           /* of its last resume; 0 = never */
 };
 
 void notes_read(const struct sandbox *s, struct notes *ret);
