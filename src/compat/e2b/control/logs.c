@@ -1,39 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A sandbox's log: what the event log has about it, oldest first, also after its end. A line is a
- * JSON text with a level and a message, as E2B's command line reads it. The event log is read in
- * pieces, so that a long one holds up nobody.
+ * JSON text with a level and a message, as E2B's command line reads it.
  */
 #include "compat/e2b/frame/objects.h"
 
+#include "api/frame/event_scan.h"
 #include "api/frame/find.h"
 #include "api/frame/reply.h"
 #include "base/units.h"
 #include "compat/e2b/frame/find.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define LIMIT_MAX 1000
 
-struct scan {
-	struct http_req *req;
-	struct event_log *events;
-	struct loop_job *job;
-	struct event_filter filter;
-	char project_id[ID_SIZE], sandbox_id[ID_SIZE]; /* what the filter points to */
-	uint64_t after, from_us, left;
+struct log {
+	uint64_t from_us, left;
 	json_t *lines, *entries;
 };
 
-static void scan_free(void *arg)
+static void log_free(void *arg)
 {
-	struct scan *sc = arg;
+	struct log *log = arg;
 
-	loop_job_free(sc->job);
-	json_decref(sc->lines);
-	json_decref(sc->entries);
-	free(sc);
+	json_decref(log->lines);
+	json_decref(log->entries);
+	free(log);
 }
 
 /* What failed or was refused is a warning. */
@@ -64,14 +57,14 @@ static json_t *fields_of(const json_t *entry)
 
 static int on_line(const struct event_line *line, void *arg)
 {
-	struct scan *sc = arg;
+	struct log *log = arg;
 	auto_json json_t *entry = json_loadb(line->json, line->len, 0, NULL);
 	const uint64_t at_us = (uint64_t)json_integer_value(json_object_get(entry, "at_us"));
 	auto_json json_t *fields = NULL, *whole = NULL;
 	auto_free char *text = NULL;
 	char when[E2B_TIME_SIZE];
 
-	if (!entry || at_us < sc->from_us)
+	if (!entry || at_us < log->from_us)
 		return 0;
 	e2b_time(at_us, when);
 	fields = fields_of(entry);
@@ -79,46 +72,29 @@ static int on_line(const struct event_line *line, void *arg)
 	                  "message", line->type);
 	(void)json_object_update_missing(whole, fields);
 	text = json_dumps(whole, JSON_COMPACT);
-	(void)json_array_append_new(sc->lines,
+	(void)json_array_append_new(log->lines,
 	                            json_pack("{s:s, s:s}", "timestamp", when, "line", text));
-	(void)json_array_append_new(sc->entries, json_pack("{s:s, s:s, s:s, s:O}", "timestamp",
-	                                                   when, "message", line->type, "level",
-	                                                   level_of(line->type), "fields", fields));
-	return --sc->left == 0;
+	(void)json_array_append_new(log->entries,
+	                            json_pack("{s:s, s:s, s:s, s:O}", "timestamp", when, "message",
+	                                      line->type, "level", level_of(line->type), "fields",
+	                                      fields));
+	return --log->left == 0;
 }
 
-static void finish(struct scan *sc)
+static void log_send(struct http_req *req, uint64_t after, void *arg)
 {
-	struct http_req *req = sc->req;
+	struct log *log = arg;
 	struct reply reply;
 	struct json_writer *w = reply_begin(&reply);
 
-	json_put_value(w, "logs", sc->lines);
-	json_put_value(w, "logEntries", sc->entries);
-	http_on_done(req, NULL, NULL);
-	scan_free(sc);
+	(void)after;
+	json_put_value(w, "logs", log->lines);
+	json_put_value(w, "logEntries", log->entries);
+	log_free(log);
 	reply_send_late(&reply, req, 200);
 }
 
-static bool scan_some(struct loop *loop, void *arg)
-{
-	struct scan *sc = arg;
-	struct http_req *req = sc->req;
-	struct err err;
-	int r = event_log_read(sc->events, &sc->filter, &sc->after, on_line, sc, &err);
-
-	(void)loop;
-	if (r < 0) {
-		http_on_done(req, NULL, NULL);
-		scan_free(sc);
-		http_reply_err(req, &err);
-	} else if (r == 0 || sc->left == 0) {
-		finish(sc);
-	} else {
-		return false;
-	}
-	return true;
-}
+static const struct event_scan_ops ops = {.line = on_line, .end = log_send, .free = log_free};
 
 int e2b_get_logs(struct http_req *req, struct err *err)
 {
@@ -126,7 +102,7 @@ int e2b_get_logs(struct http_req *req, struct err *err)
 	const char *name = http_param(req, "id");
 	uint64_t start_ms = 0, limit = LIMIT_MAX;
 	const struct sandbox *s = NULL;
-	struct scan *sc;
+	struct log *log;
 	char id[ID_SIZE];
 	int r = http_query_u64(req, "start", 0, UINT64_MAX / 1000, &start_ms, err);
 
@@ -140,19 +116,11 @@ int e2b_get_logs(struct http_req *req, struct err *err)
 		s = sandbox_find(api->fleet, caller_project(req), id);
 	if (!s)
 		return err_set(err, ERR_NOT_FOUND, 0, "sandbox \"%.64s\" not found", name);
-	sc = xnew0(struct scan);
-	*sc = (struct scan){.req = req,
-	                    .events = api->events,
-	                    .from_us = start_ms * 1000,
+	log = xnew0(struct log);
+	*log = (struct log){.from_us = start_ms * 1000,
 	                    .left = limit,
 	                    .lines = json_array(),
 	                    .entries = json_array()};
-	(void)snprintf(sc->sandbox_id, sizeof(sc->sandbox_id), "%s", sandbox_id(s));
-	(void)snprintf(sc->project_id, sizeof(sc->project_id), "%s", caller_project(req));
-	sc->filter.sandbox_id = sc->sandbox_id;
-	sc->filter.project_id = sc->project_id;
-	sc->job = loop_job_new(http_loop(req), scan_some, sc);
-	http_on_done(req, scan_free, sc);
-	loop_job_start(sc->job);
+	event_scan_start(req, api->events, s, /* types= */ 0, /* after= */ 0, &ops, log);
 	return 0;
 }
