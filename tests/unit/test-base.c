@@ -7,6 +7,7 @@
 #include "base/list.h"
 #include "base/parse.h"
 #include "base/process/spawn.h"
+#include "base/text/wall_time.h"
 #include "test.h"
 
 #include <fcntl.h>
@@ -428,4 +429,43 @@ TEST(codes_of_errors_keep_the_numbers_that_programs_of_older_releases_say)
 	CHECK_INT(ERR_UNSUPPORTED, 17);
 	CHECK_INT(ERR_INTERNAL, 26);
 	CHECK_INT(ERR_FILE_CHANGED, 30);
+}
+
+TEST(a_time_of_rfc_3339_is_read_whole_or_not_at_all)
+{
+	static const struct {
+		const char *text;
+		uint64_t us;
+	} good[] = {
+		{"1970-01-01T00:00:00Z", 0},
+		{"2023-11-14T22:13:20z", UINT64_C(1700000000000000)},
+		{"2023-11-14t23:13:20.5+01:00", UINT64_C(1700000000500000)},
+		{"2023-11-14T17:43:20.1234567-04:30", UINT64_C(1700000000123456)},
+		{"2024-02-29T00:00:00Z", UINT64_C(1709164800000000)},
+	};
+	static const char *const bad[] = {
+		"",
+		"2023-11-14",
+		"2023-11-14T22:13:20",
+		"2023-11-14T22:13:20.Z",
+		"2023-11-14T22:13:20Zx",
+		"2023-11-14T22:13:20 01:00",
+		"2023-11-14T22:13:20+1:00",
+		"2023-11-14T22:13:20+24:00",
+		"2023-02-29T00:00:00Z",
+		"2023-13-01T00:00:00Z",
+		"2023-01-00T00:00:00Z",
+		"2023-01-01T24:00:00Z",
+		" 2023-01-01T00:00:00Z",
+		"1969-12-31T23:59:59Z",
+		"1970-01-01T00:00:00+00:01",
+	};
+	uint64_t us;
+
+	for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
+		CHECK_INT(wall_time_parse(good[i].text, &us), 0);
+		CHECK_INT(us, good[i].us);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		CHECK_INT(wall_time_parse(bad[i], &us), -EINVAL);
 }

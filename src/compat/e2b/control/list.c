@@ -8,12 +8,12 @@
 #include "api/frame/find.h"
 #include "api/frame/reply.h"
 #include "base/parse.h"
+#include "base/text/wall_time.h"
 #include "http/parse.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #define LIST_LIMIT 100
 #define PAIRS_MAX  32
@@ -103,24 +103,8 @@ static int read_states(const char *text, struct wanted *w, struct err *err)
 
 static int read_time(const char *text, uint64_t *ret, struct err *err)
 {
-	struct tm tm = {0};
-	const char *rest = text ? strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) : NULL;
-	uint64_t fraction = 0, unit = 100000;
-	int hours = 0, minutes = 0;
-	char sign = 'Z';
-	time_t at;
-
-	if (!text)
-		return 0;
-	if (!rest)
+	if (text && wall_time_parse(text, ret) < 0)
 		return err_field(err, "startedAfter", "must be a time as in RFC 3339");
-	if (*rest == '.')
-		for (rest++; *rest >= '0' && *rest <= '9'; rest++, unit /= 10)
-			fraction += (uint64_t)(*rest - '0') * unit;
-	if (*rest != 'Z' && *rest != 'z' && sscanf(rest, "%c%2d:%2d", &sign, &hours, &minutes) != 3)
-		return err_field(err, "startedAfter", "must be a time as in RFC 3339");
-	at = timegm(&tm) - (sign == '-' ? -1 : 1) * (hours * 3600 + minutes * 60);
-	*ret = at > 0 ? (uint64_t)at * 1000000 + fraction : 0;
 	return 0;
 }
 
