@@ -128,8 +128,9 @@ int chains_load(struct chains *chains, struct store_events *rows, const char *bo
 	for (struct chain *c = chains->all; r == 0 && c; c = c->hh.next)
 		r = look_at_ends(chains, c, err);
 	if (r == 0 && chains->former.count > 0)
-		r = store_events_each(rows, NULL, chains->former.anchor_seq, 1, find_former_first,
-		                      chains, err);
+		r = store_events_each(
+			rows, &(struct event_range){.after = chains->former.anchor_seq, .n = 1},
+			find_former_first, chains, err);
 	chains->count += chains->former.count;
 	chains->bytes += chains->former.bytes;
 	chains->removed_place = MAX(chains->removed_place, chains->former.anchor_seq);

@@ -161,12 +161,15 @@ struct event_watch {
 void event_watch_add(struct event_log *log, struct event_watch *w);
 void event_watch_remove(struct event_watch *w);
 
+struct event_search; /* search.h */
+
 struct event_filter {
-	const char *project_id; /* NULL = all of the host, "" = those of no project */
-	bool is_audit;          /* of the audit log, and nothing else */
-	bool is_both;           /* of both logs; where all of the host are read */
-	const char *sandbox_id; /* NULL = all */
-	uint64_t types;         /* 0 = all */
+	const char *project_id;            /* NULL = all of the host, "" = those of no project */
+	bool is_audit;                     /* of the audit log, and nothing else */
+	bool is_both;                      /* of both logs; where all of the host are read */
+	const char *sandbox_id;            /* NULL = all */
+	uint64_t types;                    /* 0 = all */
+	const struct event_search *search; /* NULL = all */
 };
 struct event_line {      /* one entry for a reader */
 	uint64_t cursor; /* its number in its project; its place where all are read */
@@ -183,6 +186,22 @@ struct event_line {      /* one entry for a reader */
 must_check int event_log_read(struct event_log *log, const struct event_filter *filter,
                               uint64_t *after, int (*fn)(const struct event_line *line, void *arg),
                               void *arg, struct err *err);
+
+/*
+ * A walk from one end to the other, in bounded steps: forwards from `after`, or back from `before`
+ * down to `after`. The one where it stands moves along.
+ */
+struct event_walk {
+	const struct event_filter *filter;
+	bool is_back;
+	uint64_t after, before;
+	uint64_t looked; /* how many entries it has looked at */
+};
+#define EVENT_NEWEST INT64_MAX /* as `before`: from the newest on */
+/* A step, as event_log_read(). At most `most` entries are looked at. */
+must_check int event_log_walk(struct event_log *log, struct event_walk *walk, uint64_t most,
+                              int (*fn)(const struct event_line *line, void *arg), void *arg,
+                              struct err *err);
 
 struct event_chain_status {
 	char project_id[48]; /* "" = none */

@@ -5,6 +5,7 @@
  */
 #include "event/entry.h"
 #include "event/log_private.h"
+#include "event/search.h"
 #include "event/verify.h"
 
 #include <string.h>
@@ -15,7 +16,7 @@ struct reading {
 	const struct event_filter *filter;
 	int (*fn)(const struct event_line *line, void *arg);
 	void *arg;
-	uint64_t after, former_place;
+	uint64_t at, former_place;
 	size_t n;        /* entries looked at */
 	bool is_stopped; /* by fn */
 	struct buf line;
@@ -33,7 +34,7 @@ static bool is_wanted(const struct event_filter *f, const struct event_row *row)
 {
 	return (f->is_both || event_is_audit(row->type) == f->is_audit) &&
 	       (!f->sandbox_id || strcmp(f->sandbox_id, row->sandbox_id) == 0) &&
-	       has_type(f->types, row->type);
+	       has_type(f->types, row->type) && (!f->search || event_search_finds(f->search, row));
 }
 
 static int put_line(struct reading *rd, const struct event_row *row)
@@ -63,31 +64,48 @@ static int read_one(const struct event_row *row, void *arg)
 		r = rd->fn(&line, rd->arg);
 	}
 	if (r >= 0)
-		rd->after = line.cursor;
+		rd->at = line.cursor;
 	rd->is_stopped = r > 0;
 	return r;
+}
+
+int event_log_walk(struct event_log *log, struct event_walk *walk, uint64_t most,
+                   int (*fn)(const struct event_line *line, void *arg), void *arg, struct err *err)
+{
+	const struct event_filter *filter = walk->filter;
+	struct reading rd = {.filter = filter,
+	                     .fn = fn,
+	                     .arg = arg,
+	                     .at = walk->is_back ? walk->before : walk->after,
+	                     .former_place = log->chains.former.head_seq};
+	struct event_range range = {.after = walk->after,
+	                            .n = (size_t)MIN(most, (uint64_t)READ_BATCH)};
+	char name[EVENT_CHAIN_SIZE];
+	int r;
+
+	if (filter->project_id) {
+		chain_name(name, filter->project_id, /* is_former= */ false, filter->is_audit);
+		range.chain = name;
+	}
+	buf_init(&rd.line, SIZE_MAX / 2); /* entries are short, unless somebody has altered one */
+	if (walk->is_back)
+		r = store_events_each_back(log->rows, &range, walk->before, read_one, &rd, err);
+	else
+		r = store_events_each(log->rows, &range, read_one, &rd, err);
+	buf_done(&rd.line);
+	*(walk->is_back ? &walk->before : &walk->after) = rd.at;
+	walk->looked += rd.n;
+	return r < 0 ? r : rd.is_stopped || rd.n == range.n;
 }
 
 int event_log_read(struct event_log *log, const struct event_filter *filter, uint64_t *after,
                    int (*fn)(const struct event_line *line, void *arg), void *arg, struct err *err)
 {
-	struct reading rd = {.filter = filter,
-	                     .fn = fn,
-	                     .arg = arg,
-	                     .after = *after,
-	                     .former_place = log->chains.former.head_seq};
-	char name[EVENT_CHAIN_SIZE];
-	int r;
+	struct event_walk walk = {.filter = filter, .after = *after};
+	int r = event_log_walk(log, &walk, READ_BATCH, fn, arg, err);
 
-	if (filter->project_id)
-		chain_name(name, filter->project_id, /* is_former= */ false, filter->is_audit);
-
-	buf_init(&rd.line, SIZE_MAX / 2); /* entries are short, unless somebody has altered one */
-	r = store_events_each(log->rows, filter->project_id ? name : NULL, *after, READ_BATCH,
-	                      read_one, &rd, err);
-	buf_done(&rd.line);
-	*after = rd.after;
-	return r < 0 ? r : rd.is_stopped || rd.n == READ_BATCH;
+	*after = walk.after;
+	return r;
 }
 
 static void tell_chain(const struct event_chain_row *row, struct event_chain_status *ret)

@@ -71,13 +71,14 @@ static void settle_counts(struct removal *rm)
 
 static int shorten_former(struct chains *chains, struct removal *rm, struct err *err)
 {
+	struct event_range range = {.n = REMOVE_BATCH};
 	int r;
 
 	rm->is_former = true;
 	rm->row = chains->former;
 	rm->former_place = chains->former.head_seq;
-	r = store_events_each(chains->rows, NULL, rm->row.anchor_seq, REMOVE_BATCH, remove_one, rm,
-	                      err);
+	range.after = rm->row.anchor_seq;
+	r = store_events_each(chains->rows, &range, remove_one, rm, err);
 	if (r < 0)
 		return r;
 	settle_counts(rm);
@@ -90,11 +91,12 @@ static int shorten_former(struct chains *chains, struct removal *rm, struct err 
 
 static int shorten(struct chains *chains, struct chain *c, struct removal *rm, struct err *err)
 {
+	const struct event_range range = {
+		.chain = c->row.project_id, .after = c->row.anchor_seq, .n = REMOVE_BATCH};
 	int r;
 
 	rm->row = c->row;
-	r = store_events_each(chains->rows, c->row.project_id, c->row.anchor_seq, REMOVE_BATCH,
-	                      remove_one, rm, err);
+	r = store_events_each(chains->rows, &range, remove_one, rm, err);
 	if (r < 0)
 		return r;
 	settle_counts(rm);

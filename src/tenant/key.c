@@ -486,6 +486,15 @@ void keyring_each(struct keyring *ring, const char *project_id,
 			fn(key, arg);
 }
 
+void keyring_each_named(struct keyring *ring, const char *project_id, const char *name,
+                        void (*fn)(const struct key *key, void *arg), void *arg)
+{
+	list_for_each (&ring->keys, struct key, key, link)
+		if (strcmp(key->name, name) == 0 &&
+		    (!project_id || strcmp(key->project_id, project_id) == 0))
+			fn(key, arg);
+}
+
 int keyring_add_project(struct keyring *ring, const char *name, const char **ret_id,
                         struct err *err)
 {

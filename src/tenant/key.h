@@ -58,6 +58,10 @@ const struct key *keyring_find_key(struct keyring *ring, const char *project_id,
                                    const char *key_id);
 void keyring_each(struct keyring *ring, const char *project_id,
                   void (*fn)(const struct key *key, void *arg), void *arg);
+/* Every key of that name that is known, also one that is revoked; project_id NULL: of all projects.
+ */
+void keyring_each_named(struct keyring *ring, const char *project_id, const char *name,
+                        void (*fn)(const struct key *key, void *arg), void *arg);
 /* Projects, for admins of the default project. */
 must_check int keyring_add_project(struct keyring *ring, const char *name, const char **ret_id,
                                    struct err *err);

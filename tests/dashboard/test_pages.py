@@ -197,14 +197,24 @@ def test_who_read_what_is_found_by_a_word(tab, daemon, lively, client):
     wait_for(lambda: path in call(daemon, "GET", "/v1/events?audit=1&type=api.read")[1].decode(), 10, "the audit log")
     with tab("/audit") as page:
         page.wait_for_selector("tr:has-text('sandbox.running')")
-        page.fill("input[aria-label=Words]", f"{path} 127.0.0.1")
+        page.fill("input[aria-label=Words]", path)
+        page.fill("input[aria-label=From]", "127.0.0.0/8")
         page.keyboard.press("Enter")
         page.locator("tr:has-text('sandbox.running')").first.wait_for(state="detached")
-        assert page.locator("tbody tr").count() == 2
+        page.wait_for_selector("h1:has-text('2 found')")
+        assert page.locator("tbody tr:has-text('127.0.0.1')").count() == page.locator("tbody tr").count() == 2
         page.select_option("select[aria-label=What]", "api.read")
-        page.locator("tr:has-text('api.write')").first.wait_for(state="detached")
+        page.wait_for_selector("h1:has-text('1 found')")
+        page.reload()  # the address keeps what was asked
+        page.wait_for_selector("h1:has-text('1 found')")
+        assert page.input_value("input[aria-label=Words]") == path and page.input_value("select[aria-label=What]") == "api.read"
         page.locator("tbody button.link").first.click()
         assert path in text_of(page, "dialog pre")
+        page.keyboard.press("Escape")
+        page.fill("input[aria-label=From]", "nowhere")
+        page.watch.allow("400")
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".failure:has-text('address: must be an address')")
 
 
 def test_the_host_page_tells_what_the_doctor_found(tab):

@@ -12,6 +12,7 @@ import codecs
 import json
 import os
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -103,6 +104,13 @@ def request(
     elif stream is not None:
         headers["Content-Type"] = "application/octet-stream"
     return Request(method, target, headers, data, timeout)
+
+
+def moment(at: Union[None, str, float, datetime]) -> Optional[str]:
+    """A time as the daemon reads it. A datetime without a zone is one of the local clock."""
+    if isinstance(at, datetime):
+        return at.astimezone().isoformat()
+    return f"{at:.6f}" if isinstance(at, (int, float)) else at
 
 
 def stream_of(source: Any) -> Any:

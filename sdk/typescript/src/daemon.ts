@@ -207,12 +207,48 @@ export class Daemon implements Caller {
    * with `follow` also those to come, without end. A connection that breaks is made again where it was: no entry is lost or comes twice. With `figures`, for who follows, what figures() tells comes in
    * between, every few seconds: {type: "figures", figures}. With `audit`, the audit log instead: who has read content or changed
    * something, from where.
+   *
+   * The daemon searches for those of `who` (a key's id or name, a person's subject, email or name), from `address` (also a range such
+   * as "10.0.0.0/8"), with `text` in their type or facts, and from `since` to `until` (seconds, RFC 3339, or a Date). With `newest`,
+   * the newest come first, from `before` back. At most `limit` are given.
    */
   events(
-    options: { after?: number; follow?: boolean; type?: string; sandbox?: string; all?: boolean; audit?: boolean; figures?: boolean } & CallOptions = {},
+    options: {
+      after?: number; follow?: boolean; type?: string; sandbox?: string; all?: boolean; audit?: boolean; figures?: boolean;
+      who?: string; address?: string; text?: string; since?: string | number | Date; until?: string | number | Date; newest?: boolean; before?: number; limit?: number;
+    } & CallOptions = {},
   ): AsyncGenerator<Json> {
-    const { type, sandbox, all, audit, figures } = options;
-    return this.follow(["events"], { type, sandbox_id: sandbox, all, audit, figures }, { follow: false, ...options });
+    const { follow = false, sandbox, since, until, after, limit, newest, before, type, all, audit, figures, who, address, text } = options;
+    const query = { type, sandbox_id: sandbox, all, audit, figures, who, address, text, since: moment(since), until: moment(until) };
+    if (follow) return this.follow(["events"], query, options);
+    return this.search(["events"], { ...query, newest, after: after || undefined, before }, limit, options);
+  }
+
+  /** What a search finds, up to `limit`: asks on where a reply has ended at a bound of its own, or was cut off. */
+  private async *search(path: readonly string[], query: NonNullable<RequestParts["query"]>, limit: number | undefined, options: CallOptions): AsyncGenerator<Json> {
+    const { signal } = options;
+    const way = query["newest"] ? "before" : "after";
+    let at = query[way];
+    let left = limit ?? Infinity;
+    for (let hasMore = true; hasMore && left > 0; ) {
+      const parts = { query: { ...query, [way]: at, limit: limit === undefined ? undefined : left }, accept: NDJSON, timeoutMs: FOREVER, signal };
+      hasMore = false;
+      try {
+        for await (const j of jsonLines((await this.open(request("GET", path, parts))).pieces())) {
+          if (j["type"] === "more") {
+            at = j[way];
+            hasMore = true;
+            continue;
+          }
+          at = j["place"] ?? j["seq"] ?? at;
+          if (j["seq"]) left--;
+          yield j;
+        }
+      } catch (error) {
+        if (!(error instanceof ConnectionFailed) || signal?.aborted) throw error;
+        hasMore = true;
+      }
+    }
   }
 
   private async *follow(
@@ -488,6 +524,11 @@ export class Daemon implements Caller {
   async deleteProject(project: string): Promise<void> {
     await this.call(request("DELETE", ["projects", project]));
   }
+}
+
+/** A time as the daemon reads it. */
+function moment(at: string | number | Date | undefined): string | undefined {
+  return at instanceof Date ? at.toISOString() : at?.toString();
 }
 
 function onceBody(options: OnceOptions): Json {

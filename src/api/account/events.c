@@ -6,27 +6,29 @@
  * can be checked.
  *
  * A reader has a place in the log and nothing else: it reads on when the client has taken what was
- * sent, a bounded stretch a turn. One that follows is told when there is more. If its place was
- * removed meanwhile, it gets a gap and goes on behind it. A client that follows may also get the
- * figures of its sandboxes, again and again. So one connection tells a page all that changes. A
- * slow client gets fewer figures.
+ * sent, a bounded stretch a turn. Who searches may find little in much, so that the reply is
+ * bounded, too: it ends with where to ask on. One that follows is told when there is more. If its
+ * place was removed meanwhile, it gets a gap and goes on behind it. A client that follows may also
+ * get the figures of its sandboxes, again and again. So one connection tells a page all that
+ * changes. A slow client gets fewer figures.
  */
+#include "api/account/event_query.h"
+#include "api/account/event_scope.h"
 #include "api/frame/find.h"
 #include "api/frame/reply.h"
 #include "api/handlers.h"
 #include "api/operate/figures.h"
 
-#include "base/clock.h"
 #include "base/parse.h"
 #include "base/units.h"
-#include "event/statement.h"
 #include "http/stream.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define FIGURES_US   UINT64_C(2500000) /* past the age at which a look has them read anew */
-#define KEEPALIVE_US (15 * SECOND_US)  /* proxies commonly cut after 30 to 60 s */
+#define SEARCHED_MAX 20000 /* entries that a search looks at for one reply: about 20 turns */
+#define KEEPALIVE_US (15 * SECOND_US) /* proxies commonly cut after 30 to 60 s */
 
 struct reader {
 	struct http_req *req;
@@ -35,9 +37,11 @@ struct reader {
 	struct event_filter filter;
 	char project_id[ID_SIZE], sandbox_id[ID_SIZE]; /* what the filter points to */
 	enum event_format format;
-	uint64_t after;    /* a number of the project, or a place */
-	uint64_t gap_upto; /* that was told */
-	uint64_t left;     /* entries still to send */
+	struct event_walk walk;      /* by numbers of the project, or by places */
+	struct event_search *search; /* NULL = none */
+	bool is_bounded;             /* the reply is */
+	uint64_t gap_upto;           /* that was told */
+	uint64_t left;               /* entries still to send */
 	bool is_following, is_ended, is_quiet;
 	bool has_figures, is_host_admin;
 	const char *figures_of; /* a project */
@@ -69,16 +73,33 @@ static int send_gap(struct reader *rd, uint64_t upto)
 	json_writer_init(&w, &json);
 	json_open_object(&w, NULL);
 	json_put_str(&w, "type", "gap");
-	json_put_u64(&w, "after", rd->after);
+	json_put_u64(&w, "after", rd->walk.after);
 	json_put_u64(&w, "upto", upto);
 	json_close_object(&w);
 	r = json_writer_end(&w);
 	rd->gap_upto = upto;
 	if (rd->filter.project_id)
-		rd->after = upto;
+		rd->walk.after = upto;
 	return r < 0 ? r
-	             : event_stream_send(rd->req, rd->format, "gap", rd->after, json.data,
+	             : event_stream_send(rd->req, rd->format, "gap", rd->walk.after, json.data,
 	                                 json.len);
+}
+
+/* The reply has reached its bound before the log's end: where to ask on. */
+static int send_more(struct reader *rd)
+{
+	const uint64_t at = rd->walk.is_back ? rd->walk.before : rd->walk.after;
+	auto_call(buf_done) struct buf json = BUF_INIT(256);
+	struct json_writer w;
+	int r;
+
+	json_writer_init(&w, &json);
+	json_open_object(&w, NULL);
+	json_put_str(&w, "type", "more");
+	json_put_u64(&w, rd->walk.is_back ? "before" : "after", at);
+	json_close_object(&w);
+	r = json_writer_end(&w);
+	return r < 0 ? r : event_stream_send(rd->req, rd->format, "more", at, json.data, json.len);
 }
 
 static int send_line(const struct event_line *line, void *arg)
@@ -100,10 +121,17 @@ static int read_some(struct reader *rd)
 	const uint64_t removed = event_log_removed(rd->events, &rd->filter);
 	struct err err;
 
-	if (rd->after > 0 && rd->after < removed && rd->gap_upto < removed &&
-	    send_gap(rd, removed) < 0)
+	if (!rd->walk.is_back && rd->walk.after > 0 && rd->walk.after < removed &&
+	    rd->gap_upto < removed && send_gap(rd, removed) < 0)
 		return -EPIPE;
-	return event_log_read(rd->events, &rd->filter, &rd->after, send_line, rd, &err);
+	return event_log_walk(rd->events, &rd->walk,
+	                      rd->is_bounded ? SEARCHED_MAX - rd->walk.looked : UINT64_MAX,
+	                      send_line, rd, &err);
+}
+
+static bool is_spent(const struct reader *rd)
+{
+	return rd->is_bounded && rd->walk.looked >= SEARCHED_MAX;
 }
 
 static bool pump(struct loop *loop, void *arg)
@@ -118,8 +146,11 @@ static bool pump(struct loop *loop, void *arg)
 	if (r < 0) {
 		rd->is_ended = true;
 		http_stream_abort(rd->req); /* a short body must not look whole */
-	} else if (rd->left == 0 || (r == 0 && !rd->is_following)) {
-		reader_end(rd);
+	} else if (rd->left == 0 || (r == 0 && !rd->is_following) || is_spent(rd)) {
+		if (r > 0 && rd->is_bounded && send_more(rd) < 0)
+			rd->is_ended = true;
+		else
+			reader_end(rd);
 	} else if (r > 0) {
 		return false;
 	}
@@ -159,7 +190,7 @@ static int send_figures(struct reader *rd)
 	json_close_object(&w);
 	r = json_writer_end(&w);
 	return r < 0 ? r
-	             : event_stream_send(rd->req, rd->format, "figures", rd->after, json.data,
+	             : event_stream_send(rd->req, rd->format, "figures", rd->walk.after, json.data,
 	                                 json.len);
 }
 
@@ -176,15 +207,21 @@ static void on_figures(struct loop *loop, void *arg)
 	rd->is_quiet = false;
 }
 
+static void reader_free(struct reader *rd)
+{
+	loop_job_free(rd->again);
+	loop_timer_free(rd->keepalive);
+	loop_timer_free(rd->figures);
+	event_search_free(rd->search);
+	free(rd);
+}
+
 static void on_done(void *arg)
 {
 	struct reader *rd = arg;
 
 	event_watch_remove(&rd->watch);
-	loop_job_free(rd->again);
-	loop_timer_free(rd->keepalive);
-	loop_timer_free(rd->figures);
-	free(rd);
+	reader_free(rd);
 }
 
 static void reader_start(struct http_req *req, struct reader *rd)
@@ -211,25 +248,10 @@ static void reader_start(struct http_req *req, struct reader *rd)
 		reader_again(rd);
 }
 
-/* 1: the caller asks for what is the whole host's, and may. */
-static int read_all(const struct http_req *req, struct err *err)
-{
-	const struct key *key = http_user(req);
-	bool wants_all = false;
-	int r = http_query_bool(req, "all", &wants_all, err);
-
-	if (r < 0 || !wants_all)
-		return r;
-	if (key_scope(key) != SCOPE_ADMIN)
-		return err_set(err, ERR_FORBIDDEN, 0, "all: needs a key with scope 'admin'");
-	r = check_is_default(req, err);
-	return r < 0 ? r : 1;
-}
-
 /* Whose entries: the caller's project's, or all. */
 static int read_scope(const struct http_req *req, struct reader *rd, struct err *err)
 {
-	int r = read_all(req, err);
+	int r = wants_all_projects(req, err);
 
 	if (r != 0)
 		return MIN(r, 0);
@@ -259,14 +281,52 @@ static int read_sandbox(const struct http_req *req, struct reader *rd, struct er
 static int read_place(const struct http_req *req, struct reader *rd, struct err *err)
 {
 	const char *last = http_header(req, "Last-Event-ID");
-	int r = http_query_u64(req, "after", 0, INT64_MAX, &rd->after, err);
+	int r = http_query_u64(req, "after", 0, INT64_MAX, &rd->walk.after, err);
 
 	if (r == 0)
 		r = http_query_u64(req, "limit", 1, INT64_MAX, &rd->left, err);
 	if (r == 0)
 		r = http_query_bool(req, "follow", &rd->is_following, err);
-	if (r == 0 && last && parse_u64(last, INT64_MAX, &rd->after) < 0)
+	if (r == 0 && last && parse_u64(last, INT64_MAX, &rd->walk.after) < 0)
 		r = err_field(err, "Last-Event-ID", "must be the number of an event");
+	return r;
+}
+
+/* Back from the newest one, or from a cursor. */
+static int read_way(const struct http_req *req, struct reader *rd, struct err *err)
+{
+	int r = http_query_bool(req, "newest", &rd->walk.is_back, err);
+
+	rd->walk.before = EVENT_NEWEST;
+	if (r == 0)
+		r = http_query_u64(req, "before", 1, INT64_MAX, &rd->walk.before, err);
+	if (r == 0 && http_query(req, "before") && !rd->walk.is_back)
+		r = err_field(err, "before", "needs newest=1; without it, after is the cursor");
+	return r;
+}
+
+/* What has no end must not have one asked of it. */
+static int check_follows(const struct http_req *req, const struct reader *rd, struct err *err)
+{
+	static const char *const ends[] = {"newest", "until"};
+	const bool has[] = {rd->walk.is_back, http_query(req, "until") != NULL};
+
+	for (size_t i = 0; rd->is_following && i < ARRAY_SIZE(ends); i++)
+		if (has[i])
+			return err_field(err, ends[i], "cannot be with follow, which has no end");
+	return 0;
+}
+
+static int read_search(const struct http_req *req, struct reader *rd, struct err *err)
+{
+	int r = read_event_search(req, rd->filter.project_id, &rd->search, err);
+
+	if (r == 0)
+		r = read_way(req, rd, err);
+	if (r == 0)
+		r = check_follows(req, rd, err);
+	rd->filter.search = rd->search;
+	rd->is_bounded = (rd->search || rd->walk.is_back) && !rd->is_following;
 	return r;
 }
 
@@ -293,6 +353,8 @@ static int read_query(const struct http_req *req, struct reader *rd, struct err 
 	if (r == 0)
 		r = read_place(req, rd, err);
 	if (r == 0)
+		r = read_search(req, rd, err);
+	if (r == 0)
 		r = read_figures(req, rd, err);
 	if (r == 0 && type)
 		r = event_types_parse(type, "type", &rd->filter.types, err);
@@ -308,130 +370,13 @@ int list_events(struct http_req *req, struct err *err)
 	rd->api = api;
 	rd->events = api->events;
 	rd->left = UINT64_MAX;
+	rd->walk.filter = &rd->filter;
 	rd->format = event_format_of(req) == EVENTS_SSE ? EVENTS_SSE : EVENTS_NDJSON;
 	r = read_query(req, rd, err);
 	if (r < 0) {
-		free(rd);
+		reader_free(rd);
 		return r;
 	}
 	reader_start(req, rd);
 	return 0;
-}
-
-static void put_project_chain(const struct event_chain_status *chain, void *arg)
-{
-	struct json_writer *w = arg;
-
-	json_open_object(w, NULL);
-	json_put_str(w, "project_id", chain->project_id[0] ? chain->project_id : NULL);
-	json_put_bool(w, "audit", chain->is_audit);
-	statement_put_chain(w, chain);
-	json_close_object(w);
-}
-
-/* Of all chains, and where the order of all entries begins and ends. */
-static void put_all(struct json_writer *w, const struct event_log *events)
-{
-	struct event_chain_status former;
-	struct event_status status;
-
-	event_log_status(events, &status);
-	json_put_u64(w, "place", status.place);
-	json_put_u64(w, "removed_place", event_log_removed(events, &(struct event_filter){0}));
-	json_put_u64(w, "count", status.count);
-	json_open_array(w, "chains");
-	event_log_each_chain(events, put_project_chain, w);
-	json_close_array(w);
-	if (!event_log_former(events, &former)) {
-		json_put_null(w, "former");
-		return;
-	}
-	json_open_object(w, "former");
-	statement_put_chain(w, &former);
-	json_close_object(w);
-}
-
-int get_events_head(struct http_req *req, struct err *err)
-{
-	const struct api *api = http_app_arg(req);
-	struct event_chain_status chain;
-	struct reply reply;
-	struct json_writer *w;
-	bool is_audit = false, is_all;
-	int r = read_all(req, err);
-
-	is_all = r > 0;
-	if (r >= 0)
-		r = http_query_bool(req, "audit", &is_audit, err);
-	if (r < 0)
-		return r;
-	w = reply_begin(&reply);
-	if (is_all) {
-		put_all(w, api->events);
-	} else {
-		event_log_chain(api->events, caller_project(req), is_audit, &chain);
-		statement_put_chain(w, &chain);
-	}
-	return reply_send(&reply, req, 200, err);
-}
-
-struct seal_writer {
-	const struct api *api;
-	struct json_writer *w;
-	int error;
-};
-
-static void put_seal(struct seal_writer *s, const struct event_chain_status *chain, bool is_former)
-{
-	const struct statement statement = {
-		.chain = chain, .is_former = is_former, .at_us = clock_wall_us()};
-	int r = statement_seal(s->w, &statement, s->api->seal_key);
-
-	if (r < 0)
-		s->error = r;
-}
-
-static void put_chain_seal(const struct event_chain_status *chain, void *arg)
-{
-	put_seal(arg, chain, /* is_former= */ false);
-}
-
-static void put_seals(struct seal_writer *s, const char *project_id)
-{
-	struct event_chain_status chain;
-
-	if (project_id) {
-		for (int is_audit = 0; is_audit < 2; is_audit++) {
-			event_log_chain(s->api->events, project_id, is_audit != 0, &chain);
-			(void)snprintf(chain.project_id, sizeof(chain.project_id), "%s",
-			               project_id);
-			chain.is_audit = is_audit != 0;
-			put_seal(s, &chain, /* is_former= */ false);
-		}
-		return;
-	}
-	event_log_each_chain(s->api->events, put_chain_seal, s);
-	if (event_log_former(s->api->events, &chain))
-		put_seal(s, &chain, /* is_former= */ true);
-}
-
-int get_event_seals(struct http_req *req, struct err *err)
-{
-	const struct api *api = http_app_arg(req);
-	struct reply reply;
-	struct seal_writer s = {.api = api};
-	int r = read_all(req, err);
-
-	if (r < 0)
-		return r;
-	s.w = reply_begin(&reply);
-	json_put_str(s.w, "key", seal_key_public(api->seal_key));
-	json_open_array(s.w, "seals");
-	put_seals(&s, r > 0 ? NULL : caller_project(req));
-	json_close_array(s.w);
-	if (s.error < 0) {
-		buf_done(&reply.body);
-		return err_set(err, ERR_INTERNAL, -s.error, "the log cannot be sealed");
-	}
-	return reply_send(&reply, req, 200, err);
 }

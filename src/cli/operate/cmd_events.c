@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "cli/frame/command.h"
 #include "cli/remote/lines.h"
+#include "cli/term/moment.h"
 #include "cli/term/text.h"
 
 #include <inttypes.h>
@@ -23,11 +24,16 @@
 struct events_opts {
 	bool follow, all, audit;
 	const char *sandbox, *type;
-	uint64_t after;
+	const char *who, *address, *text, *since, *until;
+	bool newest;
+	uint64_t after, before, limit;
 };
 
 struct log_reader {
 	struct command *c;
+	char *since, *until; /* as the daemon reads them, or NULL */
+	bool has_more;       /* the reply has ended before the log did */
+	uint64_t left;       /* to print; where --limit is given */
 	uint64_t last; /* the number of the last entry; its place, where those of all projects are
 	                  read */
 };
@@ -95,8 +101,17 @@ static int take_line(void *arg, const char *line, size_t len, struct err *err)
 
 	if (r < 0)
 		return err_prefix(err, "an event");
-	if (cursor_of(event) > 0)
+	if (strcmp(command_text(event, "type"), "more") == 0) {
+		const bool is_back = ((const struct events_opts *)reader->c->arg)->newest;
+
+		reader->last = command_number(event, is_back ? "before" : "after");
+		reader->has_more = true;
+		return 0;
+	}
+	if (cursor_of(event) > 0) {
 		reader->last = cursor_of(event);
+		reader->left--;
+	}
 	if (strcmp(command_text(event, "type"), "gap") == 0 && !reader->c->common.json)
 		(void)fprintf(stderr, "cloche: %sevents up to %" PRIu64 " are no longer kept\n",
 		              ((const struct events_opts *)reader->c->arg)->all ? "some " : "",
@@ -108,24 +123,53 @@ static int take_line(void *arg, const char *line, size_t len, struct err *err)
 	return r < 0 ? r : fflush(stdout) == 0 ? 0 : EXIT_SIGNAL + SIGPIPE;
 }
 
+static char *add_number(char *path, const char *name, uint64_t value)
+{
+	auto_free char *text = xasprintf("%" PRIu64, value);
+
+	return remote_query(path, name, text);
+}
+
+/* From where, which way, and how many. */
+static char *add_place(const struct log_reader *reader, char *path)
+{
+	const struct events_opts *opts = reader->c->arg;
+
+	if (!opts->newest) {
+		path = add_number(path, "after", reader->last);
+	} else {
+		path = remote_query(path, "newest", "1");
+		if (opts->after > 0)
+			path = add_number(path, "after", opts->after);
+		if (reader->last > 0)
+			path = add_number(path, "before", reader->last);
+	}
+	return opts->limit > 0 ? add_number(path, "limit", reader->left) : path;
+}
+
 static int ask(struct log_reader *reader, struct err *err)
 {
 	const struct events_opts *opts = reader->c->arg;
 	const struct remote_request request = {.accept = "application/x-ndjson"};
-	auto_free char *after = xasprintf("%" PRIu64, reader->last);
-	char *path = remote_query(remote_path("events"), "after", after);
+	const struct {
+		const char *name, *value;
+	} words[] = {
+		{"sandbox_id", opts->sandbox}, {"type", opts->type}, {"who", opts->who},
+		{"address", opts->address},    {"text", opts->text}, {"since", reader->since},
+		{"until", reader->until},
+	};
+	char *path = add_place(reader, remote_path("events"));
 	int r;
 
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (words[i].value)
+			path = remote_query(path, words[i].name, words[i].value);
 	if (opts->follow)
 		path = remote_query(path, "follow", "1");
 	if (opts->all)
 		path = remote_query(path, "all", "1");
 	if (opts->audit)
 		path = remote_query(path, "audit", "1");
-	if (opts->sandbox)
-		path = remote_query(path, "sandbox_id", opts->sandbox);
-	if (opts->type)
-		path = remote_query(path, "type", opts->type);
 	r = remote_begin(reader->c->remote, "GET", path, &request, err);
 	free(path);
 	return r;
@@ -148,18 +192,47 @@ static int ask_again(struct log_reader *reader, struct err *err)
 	}
 }
 
+/* What people write is told to the daemon as seconds; all else is the daemon's to judge. */
+static char *time_word(const char *text)
+{
+	uint64_t at_us;
+
+	if (!text || text[strspn(text, "0123456789.")] == '\0' ||
+	    moment_parse(text, clock_wall_us(), &at_us) < 0)
+		return text ? xstrdup(text) : NULL;
+	return xasprintf("%" PRIu64 ".%06" PRIu64, at_us / 1000000, at_us % 1000000);
+}
+
+static int read_all(struct log_reader *reader, struct err *err)
+{
+	const struct events_opts *opts = reader->c->arg;
+	int r = ask(reader, err);
+
+	while (r == 0) {
+		reader->has_more = false;
+		r = lines_read(reader->c->remote, LINE_MAX_BYTES, take_line, reader, err);
+		if (r != 0 || reader->left == 0 || (!opts->follow && !reader->has_more))
+			return r;
+		r = opts->follow ? ask_again(reader, err) : ask(reader, err);
+	}
+	return r;
+}
+
 static int events(struct command *c, struct err *err)
 {
 	const struct events_opts *opts = c->arg;
-	struct log_reader reader = {.c = c, .last = opts->after};
-	int r = ask(&reader, err);
+	struct log_reader reader = {.c = c,
+	                            .last = opts->newest ? opts->before : opts->after,
+	                            .left = opts->limit > 0 ? opts->limit : UINT64_MAX};
+	int r;
 
-	while (r == 0) {
-		r = lines_read(c->remote, LINE_MAX_BYTES, take_line, &reader, err);
-		if (r != 0 || !opts->follow)
-			return r;
-		r = ask_again(&reader, err);
-	}
+	if (opts->before > 0 && !opts->newest)
+		return err_set(err, ERR_INVALID_FIELD, 0, "--before goes with --newest");
+	reader.since = time_word(opts->since);
+	reader.until = time_word(opts->until);
+	r = read_all(&reader, err);
+	free(reader.since);
+	free(reader.until);
 	return r;
 }
 
@@ -173,7 +246,21 @@ int cmd_events(int argc, char **argv)
 	         "only of this sandbox; one that is gone is named by its id"},
 		{0, "type", OPT_TEXT, &opts.type, "TYPES",
 	         "only these types, such as exec.exited, or sandbox,key"},
+		{0, "who", OPT_TEXT, &opts.who, "WHO",
+	         "only what this key (id or name) or person (email, name or subject) asked for"},
+		{0, "address", OPT_TEXT, &opts.address, "ADDRESS",
+	         "only from this address, or range such as 10.0.0.0/8"},
+		{0, "text", OPT_TEXT, &opts.text, "TEXT",
+	         "only with this text in the type, an id, the agent or the facts, such as a path"},
+		{0, "since", OPT_TEXT, &opts.since, "TIME",
+	         "only from this time on: 2026-01-31T09:30:00Z, 14:00, or how long ago, such as "
+	         "2h"},
+		{0, "until", OPT_TEXT, &opts.until, "TIME", "only before this time"},
+		{0, "newest", OPT_FLAG, &opts.newest, NULL, "the newest first"},
 		{0, "after", OPT_NUMBER, &opts.after, "SEQ", "only entries after this number"},
+		{0, "before", OPT_NUMBER, &opts.before, "SEQ",
+	         "with --newest: only entries before this number"},
+		{0, "limit", OPT_NUMBER, &opts.limit, "N", "at most this many entries"},
 		{0, "audit", OPT_FLAG, &opts.audit, NULL,
 	         "the audit log: reads of content, and writes that are no events"},
 		{'a', "all", OPT_FLAG, &opts.all, NULL,
@@ -190,6 +277,7 @@ int cmd_events(int argc, char **argv)
 			 "hashed: 'cloche events verify' can check them.",
 		.examples = "  cloche events -f --type sandbox\n"
 			    "  cloche events --sandbox build --type exec.exited\n"
+			    "  cloche events --audit --newest --who bob@example.org --text /etc/\n"
 			    "  cloche events --all --json > events.jsonl && cloche events verify "
 			    "events.jsonl",
 		.opts = rows,

@@ -26,6 +26,8 @@ enum statement {
 	FIRST,
 	EACH,
 	EACH_OF_PROJECT,
+	EACH_BACK,
+	EACH_OF_PROJECT_BACK,
 	STATEMENT_COUNT
 };
 
@@ -77,6 +79,10 @@ static const char *const statements[] = {
 	[EACH] = "SELECT " COLUMNS " FROM events e WHERE e.place > ?1 ORDER BY e.place LIMIT ?2",
 	[EACH_OF_PROJECT] = "SELECT " COLUMNS " FROM " OF_CHAIN " AND c.project_id = ?3 AND c.seq "
 			    "> ?1 ORDER BY c.seq LIMIT ?2",
+	[EACH_BACK] = "SELECT " COLUMNS " FROM events e WHERE e.place > ?1 AND e.place < ?4 ORDER "
+		      "BY e.place DESC LIMIT ?2",
+	[EACH_OF_PROJECT_BACK] = "SELECT " COLUMNS " FROM " OF_CHAIN " AND c.project_id = ?3 AND "
+				 "c.seq > ?1 AND c.seq < ?4 ORDER BY c.seq DESC LIMIT ?2",
 };
 static_assert(ARRAY_SIZE(statements) == STATEMENT_COUNT, "a statement has no text");
 
@@ -306,21 +312,37 @@ int store_events_ends(struct store_events *se, const char *project_id, uint64_t 
 	return read_number(se, FIRST, ret_first_us, err);
 }
 
-int store_events_each(struct store_events *se, const char *project_id, uint64_t after, size_t n,
-                      int (*fn)(const struct event_row *row, void *arg), void *arg, struct err *err)
+/* Its numbers are bound, but for those that only one of the statements has. */
+static int each(struct store_events *se, enum statement which, const struct event_range *range,
+                int (*fn)(const struct event_row *row, void *arg), void *arg, struct err *err)
 {
-	enum statement which = project_id ? EACH_OF_PROJECT : EACH;
 	sqlite3_stmt *stmt = se->prepared[which];
 	struct event_row row;
 	int code = SQLITE_DONE, r = 0;
 
-	bind_u64(stmt, 1, after);
-	bind_u64(stmt, 2, n);
-	if (project_id)
-		bind_text(stmt, 3, project_id);
+	bind_u64(stmt, 1, range->after);
+	bind_u64(stmt, 2, range->n);
+	if (range->chain)
+		bind_text(stmt, 3, range->chain);
 	while (r == 0 && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
 		read_row(stmt, columns, ARRAY_SIZE(columns), &row);
 		r = fn(&row, arg);
 	}
 	return statements_end(&se->all, which, code, r, err);
+}
+
+int store_events_each(struct store_events *se, const struct event_range *range,
+                      int (*fn)(const struct event_row *row, void *arg), void *arg, struct err *err)
+{
+	return each(se, range->chain ? EACH_OF_PROJECT : EACH, range, fn, arg, err);
+}
+
+int store_events_each_back(struct store_events *se, const struct event_range *range,
+                           uint64_t before, int (*fn)(const struct event_row *row, void *arg),
+                           void *arg, struct err *err)
+{
+	enum statement which = range->chain ? EACH_OF_PROJECT_BACK : EACH_BACK;
+
+	bind_u64(se->prepared[which], 4, before);
+	return each(se, which, range, fn, arg, err);
 }

@@ -65,11 +65,20 @@ must_check int store_events_remove(struct store_events *se, const struct event_c
 /* Removes all up to the former chain's anchor. */
 must_check int store_events_remove_former(struct store_events *se,
                                           const struct event_chain_row *former, struct err *err);
+struct event_range {
+	const char *chain; /* NULL = of all, by their places */
+	uint64_t after;    /* only numbers, or places, above it */
+	size_t n;          /* at most so many */
+};
 /*
- * Calls fn for up to n entries of a project whose number is above `after`; of all, with project_id
- * NULL, whose place is above it. In order. If fn returns < 0, that ends the walk and is the result;
- * > 0 ends it with success. Not to be called from within fn.
+ * Calls fn for the entries of a range, in their order. If fn returns < 0, that ends the walk and
+ * is the result; > 0 ends it with success. Not to be called from within fn.
  */
-must_check int store_events_each(struct store_events *se, const char *project_id, uint64_t after,
-                                 size_t n, int (*fn)(const struct event_row *row, void *arg),
-                                 void *arg, struct err *err);
+must_check int store_events_each(struct store_events *se, const struct event_range *range,
+                                 int (*fn)(const struct event_row *row, void *arg), void *arg,
+                                 struct err *err);
+/* The same from the newest one before `before` back to the oldest. */
+must_check int store_events_each_back(struct store_events *se, const struct event_range *range,
+                                      uint64_t before,
+                                      int (*fn)(const struct event_row *row, void *arg), void *arg,
+                                      struct err *err);

@@ -75,6 +75,30 @@ class AsyncCaller:
                 pass
             await pause(RETRY_PAUSES[0])
 
+    async def search(self, path: Sequence[str], query: Mapping[str, Any], limit: Optional[int]) -> AsyncIterator[Event]:
+        """What a search finds, up to `limit`: asks on where a reply has ended at a bound of its own, or was cut off."""
+        asked = dict(query)
+        way = "before" if query.get("newest") else "after"
+        while True:
+            has_more = False
+            try:
+                async with self.stream(
+                    request("GET", path, query={**asked, "limit": limit}, accept=NDJSON, timeout=FOREVER)
+                ) as events:
+                    async for event in events:
+                        if event.type == "more":
+                            asked[way] = event.raw[way]
+                            has_more = True
+                            continue
+                        asked[way] = event.seq or asked[way]
+                        limit = limit - 1 if limit and event.seq else limit
+                        yield event
+            except errors.ConnectionFailed:
+                has_more = True
+                await pause(RETRY_PAUSES[0])
+            if not has_more or limit == 0:
+                return
+
     async def collect(self, req: Request, collector: C) -> C:
         """Feeds a reply's events to the collector, and makes the calls that it asks for."""
         async with self.stream(req) as events:

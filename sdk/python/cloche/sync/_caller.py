@@ -76,6 +76,30 @@ class Caller:
                 pass
             pause(RETRY_PAUSES[0])
 
+    def search(self, path: Sequence[str], query: Mapping[str, Any], limit: Optional[int]) -> Iterator[Event]:
+        """What a search finds, up to `limit`: asks on where a reply has ended at a bound of its own, or was cut off."""
+        asked = dict(query)
+        way = "before" if query.get("newest") else "after"
+        while True:
+            has_more = False
+            try:
+                with self.stream(
+                    request("GET", path, query={**asked, "limit": limit}, accept=NDJSON, timeout=FOREVER)
+                ) as events:
+                    for event in events:
+                        if event.type == "more":
+                            asked[way] = event.raw[way]
+                            has_more = True
+                            continue
+                        asked[way] = event.seq or asked[way]
+                        limit = limit - 1 if limit and event.seq else limit
+                        yield event
+            except errors.ConnectionFailed:
+                has_more = True
+                pause(RETRY_PAUSES[0])
+            if not has_more or limit == 0:
+                return
+
     def collect(self, req: Request, collector: C) -> C:
         """Feeds a reply's events to the collector, and makes the calls that it asks for."""
         with self.stream(req) as events:

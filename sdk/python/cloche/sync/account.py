@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime
 from typing import Any, Iterator, List, Optional, Sequence, Union
 
-from .._protocol import Json, milliseconds, request
+from .._protocol import Json, milliseconds, moment, request
 from ._caller import Caller, all_of
 
 
@@ -67,6 +67,14 @@ class Account(Caller):
         all: bool = False,
         audit: bool = False,
         figures: bool = False,
+        who: Optional[str] = None,
+        address: Optional[str] = None,
+        text: Optional[str] = None,
+        since: Union[None, str, float, datetime] = None,
+        until: Union[None, str, float, datetime] = None,
+        newest: bool = False,
+        before: Optional[int] = None,
+        limit: Optional[int] = None,
     ) -> Iterator[Json]:
         """Entries of the event log behind `after`, the `seq` of an entry, or its `place` where `all` asks for those of all
         projects; with `follow` also those to come, without end.
@@ -74,9 +82,21 @@ class Account(Caller):
         A connection that breaks is made again where it was: no entry is lost or comes twice. With `figures`, for who
         follows, what figures() tells comes in between, every few seconds: {type: "figures", figures}. With `audit`, the audit
         log instead: who has read content or changed something, from where.
+
+        The daemon searches for those of `who` (a key's id or name, a person's subject, email or name), from `address` (also a
+        range such as "10.0.0.0/8"), with `text` in their type or facts, and from `since` to `until` (seconds, RFC 3339, or a
+        datetime with a zone). With `newest`, the newest come first, from `before` back. At most `limit` are given.
         """
-        query = {"follow": follow, "type": type, "sandbox_id": sandbox, "all": all, "audit": audit, "figures": figures}
-        for event in self.follow(["events"], query, after, last="" if follow else None):
+        query = {
+            "type": type, "sandbox_id": sandbox, "all": all, "audit": audit, "figures": figures, "who": who,
+            "address": address, "text": text, "since": moment(since), "until": moment(until),
+        }  # fmt: skip
+        if follow:
+            for event in self.follow(["events"], {**query, "follow": True}, after, last=""):
+                yield dict(event.raw)
+            return
+        query.update({"newest": newest or None, "after": after or None, "before": before})
+        for event in self.search(["events"], query, limit):
             yield dict(event.raw)
 
     def quota(self, *, project: Optional[str] = None, key: Optional[str] = None) -> Json:
