@@ -32,7 +32,7 @@ PYTHON_SUITES = ["chaos", "kernels", "functional", "security", "contract", "sdk"
 LONGEST_FILES = """
     soak health backup upgrade vercel vm docs examples frameworks errors vm_warm bad_input e2b kernels/test_python kernels/test_java network_wall node build bench parity
     functional/test_template_import exhaustion host_disk_full faults operation restart once tar vm_copies pause_kills packages adapters code suite sources
-    readmes_vercel environment_worker network notebook api_abuse cli files ports_abuse package_sets pause auth vercel_links network_tls events memory_kills
+    readmes_vercel environment_worker network notebook api_abuse cli files ports_abuse package_sets pause auth vercel_links network_tls network_h2 events memory_kills
     slow_host snapshots zygote identity input audit_sinks people login_abuse
 """.split()
 IN_ORDER = ["--dist", "loadfile", "--no-loadscope-reorder"]  # else the file with most tests is the first
