@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """HTTP itself, by raw sockets: what is malformed gets a typed answer or none, and the daemon lives."""
 
+import hashlib
 import json
 import re
 import socket
@@ -13,6 +14,7 @@ import pytest
 from cloche import Client
 from harness import audit
 from harness.daemon import Daemon, call, memory_kib, parse_reply, read_all
+from harness.websocket import BINARY, WebSocket
 
 OK = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 CLOSE = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -272,6 +274,23 @@ def test_the_unix_socket_needs_no_key_for_root_and_is_closed_to_others(daemon):
     assert b"PermissionError" in other.stderr
 
 
+def check_that_input_outlasts_its_client(daemon, sandbox, context):
+    """TLS has read from the socket what the server has not looked at yet."""
+    data = bytes(range(256)) * 4000
+    one = sandbox.start("mkfifo /tmp/gate; echo ready; cat /tmp/gate; head -c 1024002 | sha256sum", open_stdin=True, timeout=60)
+    output = one.output()
+    assert next(output).data == b"ready\n"
+    ws = WebSocket(daemon, sandbox, one, tls=context)
+    ws.send(BINARY, data)
+    ws.send(BINARY, b"!")
+    ws.send(BINARY, b"?")
+    ws.say_goodbye()
+    ws.flush()
+    ws.close()
+    sandbox.run(": > /tmp/gate")
+    assert next(output).data.split()[0].decode() == hashlib.sha256(data + b"!?").hexdigest()
+
+
 def test_https_is_served_with_a_certificate(tmp_path):
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
@@ -288,6 +307,8 @@ def test_https_is_served_with_a_certificate(tmp_path):
         with socket.create_connection(("127.0.0.1", daemon.port), timeout=60) as s:
             s.sendall(OK)
             assert b"200 OK" not in read_all(s)
+        with Client(f"unix:{daemon.socket}") as client, client.create() as sandbox:
+            check_that_input_outlasts_its_client(daemon, sandbox, context)
         old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
         with warnings.catch_warnings():

@@ -267,6 +267,7 @@ def test_all_that_is_sent_to_a_terminal_arrives(daemon, sandbox, e2b_box, termin
         for piece in pieces:
             for at in range(0, len(piece), 60_000):
                 ws.send(BINARY, piece[at:at + 60_000].encode())
+        ws.flush()
         ws.close()
 
     expected = digest_of(pieces)
@@ -323,6 +324,7 @@ def test_what_was_sent_before_a_client_left_arrives(daemon, sandbox, kind, leavi
     ws = WebSocket(daemon, sandbox, one, query="?after=1")
     for piece in pieces:
         ws.send(BINARY, piece.encode())
+    ws.flush()
     LEAVINGS[leaving](ws)
     open_gate()
     assert screen.find(b"digest", 65) == digest_of(pieces)

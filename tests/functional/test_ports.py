@@ -195,7 +195,7 @@ print(h.hexdigest())
 def test_what_was_sent_before_a_client_left_arrives(daemon, sandbox, way):
     """More than the kernel takes while nobody reads, so that a part of it waits in the daemon."""
     data = [os.urandom(60_000) for _ in range(66)]
-    server = sandbox.start(["python3", "-I", "-c", PARKED, way])
+    server = sandbox.start(["python3", "-I", "-c", PARKED, way], timeout=60)
     output = server.output()
     assert next(output).data == b"ready\n"
     if way == "tcp":

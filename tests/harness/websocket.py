@@ -22,9 +22,11 @@ def masked(data, key):
 
 
 class WebSocket:
-    def __init__(self, daemon, sandbox, exec_=None, query="", headers="", path=None):
-        """path: below the sandbox; else the exec's attach."""
+    def __init__(self, daemon, sandbox, exec_=None, query="", headers="", path=None, tls=None):
+        """path: below the sandbox; else the exec's attach. tls: a context."""
         self.sock = socket.create_connection(("127.0.0.1", daemon.port), timeout=60)
+        if tls:
+            self.sock = tls.wrap_socket(self.sock, server_hostname="localhost")
         key = base64.b64encode(os.urandom(16))
         request = (
             f"GET /v1/sandboxes/{sandbox.id}/{path or f'execs/{exec_.id}/attach'}{query} HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {daemon.key}\r\n"
@@ -95,10 +97,14 @@ class WebSocket:
     def say_goodbye(self):
         self.send(CLOSE, struct.pack(">H", 1000))
 
-    def reset(self):
-        """As a killed client may look: no end of the stream, but a reset. What is under way is lost, so it must have come before."""
+    def flush(self):
+        """Returns when all has come to the other kernel: what is under way is lost by a reset, and by a close with bytes that were not read."""
         while struct.unpack("i", fcntl.ioctl(self.sock, termios.TIOCOUTQ, bytes(4)))[0] > 0:
             time.sleep(0.005)
+
+    def reset(self):
+        """As a killed client may look: no end of the stream, but a reset."""
+        self.flush()
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.sock.close()
 
