@@ -406,6 +406,17 @@ def test_java_keeps_its_state_and_is_interrupted(sandbox):
     assert sandbox.run_code("System.exit(4);", "java").exit_code == 4
 
 
+@pytest.mark.slow
+@pytest.mark.jail("an emulated processor has its own patience")
+@pytest.mark.skipif(not shutil.which("jshell"), reason="this host has no jshell: Debian's openjdk-17-jdk-headless has it")
+def test_java_starts_with_a_tenth_of_a_processor(client):
+    """It compiles its driver first, some seconds of CPU: more than the half minute that others have."""
+    with client.create(limits={"vcpus": 0.1, "memory_mib": 1024}) as sandbox:
+        if sandbox.run("command -v jshell").exit_code != 0:
+            pytest.skip("the template has no JDK")
+        assert sandbox.run_code("6 * 7", "java", timeout=180).text == "42"
+
+
 def test_a_module_that_is_missing_is_told_with_what_to_do_and_the_codes_own_words_stay(sandbox, daemon):
     r = sandbox.run_code("import no_such_module")
     assert r.error.traceback[-1] == "ModuleNotFoundError: No module named 'no_such_module'"

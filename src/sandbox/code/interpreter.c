@@ -50,7 +50,10 @@ static const struct channel_ops channel_ops;
 
 static uint64_t start_us(const struct context *c)
 {
-	return engine_traits(c->sandbox->engine)->may_be_emulated ? EMULATED_US : START_US;
+	const uint64_t us =
+		engine_traits(c->sandbox->engine)->may_be_emulated ? EMULATED_US : START_US;
+
+	return us * MAX(c->language->start_weight, 1U);
 }
 
 void interpreter_set_phase(struct context *c, enum interpreter_phase phase, uint64_t in_us)

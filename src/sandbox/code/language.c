@@ -19,7 +19,7 @@ static const struct language languages[] = {
 	{"typescript", "node",    KERNELS "node/driver.js",      "--typescript", "javascript", "node",   .is_in_universal = true},
 	{"bash",       "bash",    KERNELS "bash/driver.bash",    NULL,           "bash",       "base",   .is_in_universal = true},
 	{"r",          "Rscript", KERNELS "r/driver.R",          NULL,           "r",          "r"},
-	{"java",       "java",    "@" KERNELS "java/arguments",  NULL,           "java",       "java"},
+	{"java",       "java",    "@" KERNELS "java/arguments",  NULL,           "java",       "java",   .start_weight = 6}, /* compiles its driver */
 };
 /* clang-format on */
 

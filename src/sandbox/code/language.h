@@ -13,6 +13,7 @@ struct language {
 	const char *template; /* that comes with cloche and has it */
 	bool is_in_universal; /* the template of that name has it, too */
 	bool has_zygote;
+	unsigned start_weight; /* how much longer than others it may take to start; 0: no longer */
 };
 
 const struct language *language_find(const char *name); /* or NULL */
