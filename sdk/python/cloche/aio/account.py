@@ -86,7 +86,7 @@ class AsyncAccount(AsyncCaller):
         range such as "10.0.0.0/8"), with `text` in their type or facts, and from `since` to `until` (seconds, RFC 3339, or a
         datetime with a zone). With `newest`, the newest come first, from `before` back. At most `limit` are given.
         """
-        query = {
+        query: Json = {
             "type": type, "sandbox_id": sandbox, "all": all, "audit": audit, "figures": figures, "who": who,
             "address": address, "text": text, "since": moment(since), "until": moment(until),
         }  # fmt: skip
