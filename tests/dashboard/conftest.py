@@ -58,7 +58,8 @@ def browser(outside):
     os.environ.setdefault("DBUS_SESSION_BUS_ADDRESS", "disabled:")
     rules = ", ".join(f"MAP {name} 127.0.0.1:{host.server_address[1]}" for name, host in outside.items())
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=[*FLAGS, f"--host-resolver-rules={rules}"])
+        program = shutil.which("chromium-headless-shell") or shutil.which("chromium")  # the same engine without the parts of a window
+        browser = playwright.chromium.launch(executable_path=program, args=[*FLAGS, f"--host-resolver-rules={rules}"])
         yield browser
         browser.close()
 
