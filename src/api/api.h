@@ -20,6 +20,7 @@
 #include "hook/hook.h"
 #include "http/server.h"
 #include "person/login_flow.h"
+#include "preview/authority.h"
 #include "preview/preview.h"
 #include "sandbox/fleet/fleet.h"
 #include "telemetry/telemetry.h"
@@ -67,6 +68,8 @@ struct api { /* the http_app's arg; the daemon owns it */
 	const char *preview_url;    /* where /p/ is found: "http://127.0.0.1:7070"; "" = nowhere */
 	const char *preview_scheme; /* of names below the domain */
 	const char *preview_port;   /* ":7070", or "" for the scheme's own */
+	const struct authority
+		*authority; /* that certifies names of previews; NULL: none of our own */
 	struct event_log *events;
 	const struct seal_key *seal_key;
 	struct hooks *hooks;

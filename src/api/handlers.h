@@ -168,6 +168,7 @@ int get_key_quota(struct http_req *req, struct err *err);
 int set_key_quota(struct http_req *req, struct err *err);
 
 /* identity.c */
+int get_authority(struct http_req *req, struct err *err);
 int get_discovery(struct http_req *req, struct err *err);
 int get_identity_keys(struct http_req *req, struct err *err);
 int get_identity(struct http_req *req, struct err *err);

@@ -160,6 +160,7 @@ static const struct http_route routes[] = {
 
 	{HTTP_GET,    "/.well-known/openid-configuration", get_discovery, HTTP_BODY_NONE, 0, NO_QUERY},
 	{HTTP_GET,    "/.well-known/jwks.json", get_identity_keys, HTTP_BODY_NONE, 0, NO_QUERY},
+	{HTTP_GET,    "/v1/authority",    get_authority,    HTTP_BODY_NONE,   0, NO_QUERY},
 	{HTTP_GET,    "/v1/identity",     get_identity,     HTTP_BODY_NONE,   SCOPE_READ,  NO_QUERY},
 	{HTTP_POST,   "/v1/identity/rotate", rotate_identity, HTTP_BODY_JSON, SCOPE_ADMIN, NO_QUERY},
 	{HTTP_POST,   SANDBOX "/identity-token", create_identity_token, HTTP_BODY_JSON, SCOPE_WRITE, NO_QUERY},

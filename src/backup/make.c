@@ -162,13 +162,14 @@ static int add_link(struct make *m, const struct walk_entry *e, struct err *err)
 }
 
 /* Files that are handled elsewhere, or that the daemon makes again by itself; and the master keys:
- * with them, whoever has a backup could open the secrets in it, or seal an export. */
+ * with them, whoever has a backup could open the secrets in it, seal an export, or certify names.
+ */
 static bool is_passed_over(const char *path)
 {
-	static const char *const names[] = {"layers",         "layers.btrfs", "layers.btrfs.new",
-	                                    "reserve",        "lost+found",   "templates",
-	                                    "gateway/backup", "secrets.key",  "secrets.key.new",
-	                                    "audit.key",      "audit.key.new"};
+	static const char *const names[] = {"layers",         "layers.btrfs",  "layers.btrfs.new",
+	                                    "reserve",        "lost+found",    "templates",
+	                                    "gateway/backup", "secrets.key",   "secrets.key.new",
+	                                    "audit.key",      "audit.key.new", "authority"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (strcmp(path, names[i]) == 0)

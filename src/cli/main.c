@@ -43,6 +43,7 @@ static const struct {
 	{"tree",    cmd_tree,       "draw which sandbox comes from which"},
 	{"network", cmd_network,    "show, change, explain and suggest what a sandbox may reach"},
 	{"dashboard", cmd_dashboard, "open the dashboard in a browser"},
+	{"trust",     cmd_trust,     "print what a client needs to reach sandboxes by name and TLS"},
 	{"login",   cmd_login,      "log in at the daemon's provider, as a person"},
 	{"logout",  cmd_logout,     "end that login"},
 	{"whoami",  cmd_whoami,     "say who you are to the daemon, and in which project"},

@@ -26,10 +26,11 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#define IN_MAX      ((size_t)64 * 1024)
-#define READ_SIZE   ((size_t)16 * 1024)
-#define OUT_MAX     ((size_t)64 * 1024 * 1024) /* one reply that a handler sends in one piece */
-#define DROPPED_MAX ((size_t)256 * 1024)       /* of an unwanted body, before we close */
+#define IN_MAX               ((size_t)64 * 1024)
+#define READ_SIZE            ((size_t)16 * 1024)
+#define OUT_MAX              ((size_t)64 * 1024 * 1024) /* one reply that a handler sends in one piece */
+#define DROPPED_MAX          ((size_t)256 * 1024)       /* of an unwanted body, before we close */
+#define TLS_HANDSHAKE_RECORD 22                         /* RFC 8446, ContentType */
 
 /* clang-format off */
 static const struct {
@@ -415,12 +416,35 @@ void conn_release(struct conn *c, const struct err *err)
 	conn_kick(c);
 }
 
+/*
+ * Where TLS is offered and not asked for. A client that wants it begins with a handshake record,
+ * and no method of HTTP begins with that byte. Nothing is taken from the socket for it.
+ */
+static int answer_offer(struct conn *c)
+{
+	struct tls_context *tls = c->offered_tls;
+	uint8_t first;
+	ssize_t n;
+
+	do
+		n = recv(c->transport.fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	if (n <= 0)
+		return n == 0 ? -EPIPE : -errno;
+	c->offered_tls = NULL;
+	return first == TLS_HANDSHAKE_RECORD ? transport_start_tls(&c->transport, tls, NULL, NULL)
+	                                     : 0;
+}
+
 /* Returns 0, or what ended the connection. An end after some bytes is seen again at the next
  * read. */
 static int read_some(struct conn *c)
 {
 	size_t before = c->in.len;
+	int offer = c->offered_tls ? answer_offer(c) : 0;
 
+	if (offer < 0)
+		return offer == -EAGAIN ? 0 : offer;
 	while (buf_room(&c->in) > 0) {
 		size_t size = MIN(buf_room(&c->in), READ_SIZE);
 		char *room;
@@ -579,7 +603,7 @@ static void look_at_user(struct conn *c, int fd)
 }
 
 int conn_new(struct http_server *server, struct loop *loop, int fd, bool is_unix,
-             struct tls_context *tls, struct err *err)
+             struct tls_context *tls, bool is_tls_optional, struct err *err)
 {
 	struct conn *c = xnew0(struct conn);
 	int r = 0;
@@ -594,7 +618,9 @@ int conn_new(struct http_server *server, struct loop *loop, int fd, bool is_unix
 	transport_init(&c->transport, fd);
 	buf_init(&c->in, IN_MAX);
 	buf_init(&c->out, OUT_MAX);
-	if (tls)
+	if (is_tls_optional)
+		c->offered_tls = tls;
+	else if (tls)
 		r = transport_start_tls(&c->transport, tls, NULL, err);
 	if (r == 0) {
 		r = loop_io_add(loop, fd, EPOLLIN | EPOLLRDHUP, conn_on_io, c, &c->io);

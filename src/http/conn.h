@@ -95,6 +95,7 @@ struct conn {
 	struct list idle_link; /* those that wait for a request, longest first */
 	struct list held_link; /* those whose reply is held back */
 	struct transport transport;
+	struct tls_context *offered_tls; /* the first byte says whether the client takes it */
 	struct loop_io *io;
 	struct loop_timer *timer;
 	enum conn_state state;
@@ -120,7 +121,7 @@ struct conn {
 
 /* Owns fd, also when it fails. */
 must_check int conn_new(struct http_server *server, struct loop *loop, int fd, bool is_unix,
-                        struct tls_context *tls, struct err *err);
+                        struct tls_context *tls, bool is_tls_optional, struct err *err);
 void conn_kick(struct conn *c);       /* asks for a pump at the end of this turn */
 struct buf *conn_out(struct conn *c); /* to be filled at once; kicks */
 void conn_release(struct conn *c, const struct err *err); /* its reply is held no longer */

@@ -31,6 +31,7 @@ struct listener {
 	int fd;
 	bool is_unix;
 	struct tls_context *tls;
+	bool is_tls_optional;
 	struct loop_io *io;
 };
 
@@ -217,7 +218,7 @@ static bool accept_one(struct listener *l)
 	}
 	if (!l->is_unix)
 		tune_tcp(fd);
-	if (conn_new(s, s->loop, fd, l->is_unix, l->tls, &err) < 0)
+	if (conn_new(s, s->loop, fd, l->is_unix, l->tls, l->is_tls_optional, &err) < 0)
 		log_debug("http.no_connection", "why='%s'", err.message);
 	return true;
 }
@@ -334,8 +335,8 @@ int http_server_new(struct loop *loop, const struct http_app *app, struct http_s
 	return 0;
 }
 
-int http_server_listen(struct http_server *s, int listen_fd, struct tls_context *tls,
-                       struct err *err)
+static int serve(struct http_server *s, int listen_fd, struct tls_context *tls,
+                 bool is_tls_optional, struct err *err)
 {
 	struct sockaddr_storage address = {0};
 	socklen_t len = sizeof(address);
@@ -350,8 +351,11 @@ int http_server_listen(struct http_server *s, int listen_fd, struct tls_context 
 		return r;
 	}
 	l = xnew0(struct listener);
-	*l = (struct listener){
-		.server = s, .fd = listen_fd, .is_unix = address.ss_family == AF_UNIX, .tls = tls};
+	*l = (struct listener){.server = s,
+	                       .fd = listen_fd,
+	                       .is_unix = address.ss_family == AF_UNIX,
+	                       .tls = tls,
+	                       .is_tls_optional = is_tls_optional};
 	list_init(&l->link);
 	r = loop_io_add(s->loop, listen_fd, EPOLLIN, listener_on_io, l, &l->io);
 	if (r < 0) {
@@ -360,6 +364,18 @@ int http_server_listen(struct http_server *s, int listen_fd, struct tls_context 
 	}
 	list_append(&s->listeners, &l->link);
 	return 0;
+}
+
+int http_server_listen(struct http_server *s, int listen_fd, struct tls_context *tls,
+                       struct err *err)
+{
+	return serve(s, listen_fd, tls, /* is_tls_optional= */ false, err);
+}
+
+int http_server_listen_both(struct http_server *s, int listen_fd, struct tls_context *tls,
+                            struct err *err)
+{
+	return serve(s, listen_fd, tls, /* is_tls_optional= */ true, err);
 }
 
 void http_server_free(struct http_server *s)

@@ -117,6 +117,9 @@ must_check int http_server_new(struct loop *loop, const struct http_app *app,
 /* Serves a listening TCP or unix socket, which the server then owns. tls may be NULL. */
 must_check int http_server_listen(struct http_server *s, int listen_fd, struct tls_context *tls,
                                   struct err *err);
+/* The same, where each client may choose: TLS, or none. */
+must_check int http_server_listen_both(struct http_server *s, int listen_fd,
+                                       struct tls_context *tls, struct err *err);
 /* Stops accepting, lets running replies end until deadline_us, then closes; done is called once. */
 void http_server_drain(struct http_server *s, uint64_t deadline_us, loop_fn done, void *arg);
 void http_server_free(struct http_server *s);

@@ -49,7 +49,7 @@ class Operation:
         """The least scope that a key must have, as the description's head says it."""
         if self.id == "update_login":
             return "read"
-        if self.path in ("/v1/health", "/v1/ready", "/v1/login") or self.path.startswith(("/.well-known/", "/v1/login/oidc", "/v1/login/device")):
+        if self.path in ("/v1/health", "/v1/ready", "/v1/login", "/v1/authority") or self.path.startswith(("/.well-known/", "/v1/login/oidc", "/v1/login/device")):
             return None
         if self.id == "create_login_link":
             return "read"

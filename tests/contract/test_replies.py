@@ -198,6 +198,13 @@ def create_identity_token(api, box):
         assert issuing("get_discovery")[1]["issuer"] == "https://cloche.test"
 
 
+def get_authority(api, box):
+    assert api("get_authority")[0] == api("get_authority", key="")[0] == 404
+    with running(Daemon("--pool-max", "0", "--preview-domain", "box.test")) as daemon:
+        told = type(api)(daemon)("get_authority", key="")[1]
+        assert told["domain"] == "box.test" and told["address"] == f"box.test:{daemon.port}" and told["certificates"].startswith("-----BEGIN CERTIFICATE-----")
+
+
 def create_webhook(api, box):
     status, made = api("create_webhook", body={"url": "https://example.com/hook", "types": "policy"})  # of which there are none
     assert status == 201 and made["secret"].startswith("whsec_")

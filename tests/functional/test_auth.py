@@ -18,7 +18,7 @@ ROUTES = [
     for path, item in API["paths"].items() for method, op in item.items() if method in METHODS
 ]
 OPEN = ("/v1/health", "/v1/ready", "/v1/login", "/v1/login/oidc/start", "/v1/login/oidc/callback", "/v1/login/oidc/logout", "/v1/login/device",
-        "/v1/login/device/poll", "/.well-known/openid-configuration", "/.well-known/jwks.json")
+        "/v1/login/device/poll", "/.well-known/openid-configuration", "/.well-known/jwks.json", "/v1/authority")
 PRIVATE = [(m, p) for m, p, op in ROUTES if p not in OPEN]
 ADMIN = ("/v1/keys", "/v1/projects", "/v1/doctor", "/v1/settings", "/v1/backups", "/v1/identity/rotate")
 KINDS = {"id": "sb", "exec_id": "ex", "key_id": "key", "context_id": "ctx", "project_id": "prj", "secret": "se", "webhook_id": "wh", "template": "tpl",

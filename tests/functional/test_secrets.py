@@ -186,7 +186,7 @@ def test_no_file_of_the_daemon_has_the_value_and_a_backup_has_no_key(tmp_path):
         words = [key.encode(), bytes.fromhex(key), FIRST.encode()]
         assert [(path, words.index(word)) for path, data in restored for word in words if word in data] == []
         assert [path for path, data in restored if b"secret://API" in data]  # the control: the row that refers to it is there
-        assert (new / "admin.key").exists() and not (new / "secrets.key").exists() and not (new / "audit.key").exists()
+        assert (new / "admin.key").exists() and not (new / "secrets.key").exists() and not (new / "audit.key").exists() and not (new / "authority").exists()
     finally:
         daemon.stop()
         daemon.remove()

@@ -322,6 +322,10 @@ export class Daemon implements Caller {
     await this.call(request("DELETE", ["secrets", name], { query: { force: options.force || undefined } }));
   }
 
+  /** {domain, address, certificates, fingerprints, expires_us}: the names of sandboxes, and the authority that certifies them, as PEM. Needs no key. */
+  authority(): Promise<Json> {
+    return this.call(request("GET", ["authority"]));
+  }
   /** {issuer, token_ms, rotate_ms, audiences, keys}: the issuer of sandboxes' tokens, and the keys that sign them. */
   identity(): Promise<Json> {
     return this.call(request("GET", ["identity"]));

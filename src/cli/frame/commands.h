@@ -40,6 +40,7 @@ int cmd_mcp(int argc, char **argv);
 int cmd_rollback(int argc, char **argv);
 int cmd_apply(int argc, char **argv);
 int cmd_dashboard(int argc, char **argv);
+int cmd_trust(int argc, char **argv);
 int cmd_login(int argc, char **argv);
 int cmd_logout(int argc, char **argv);
 int cmd_whoami(int argc, char **argv);

@@ -30,6 +30,11 @@ struct http_client *remote_client(struct remote *r)
 	return r->client;
 }
 
+const char *remote_key(const struct remote *r)
+{
+	return r->key;
+}
+
 const char *remote_url(const struct remote *r)
 {
 	return r->url;

@@ -34,6 +34,7 @@ void remote_close(struct remote *r); /* NULL is fine */
 DEFINE_FREEP(struct remote, remote_close)
 struct http_client *remote_client(struct remote *r);
 const char *remote_url(const struct remote *r);
+const char *remote_key(const struct remote *r); /* NULL: none is sent */
 /* What calls are doing from now on, for who waits at a terminal (waiting.h); borrowed. NULL, as at
  * first: nobody is told. */
 void remote_note(struct remote *r, const char *what);

@@ -14,8 +14,7 @@
 #define FILE_MAX 65536
 #define NAME     "login.json"
 
-/* NULL: there is no home. */
-static char *directory(void)
+char *saved_login_directory(void)
 {
 	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
 
@@ -56,14 +55,14 @@ static json_t *read_all(const char *dir)
 
 char *saved_login_find(const char *url)
 {
-	auto_free char *dir = directory();
+	auto_free char *dir = saved_login_directory();
 	auto_json json_t *all = dir ? read_all(dir) : NULL;
 	const char *token = json_string_value(json_object_get(all, url));
 
 	return token ? xstrdup(token) : NULL;
 }
 
-static int make_directory(const char *dir)
+int saved_login_make_directory(const char *dir)
 {
 	auto_free char *above = xstrdup(dir);
 	char *slash = strrchr(above, '/');
@@ -97,7 +96,7 @@ static int write_all(const char *dir, const json_t *all)
 
 int saved_login_set(const char *url, const char *token, struct err *err)
 {
-	auto_free char *dir = directory();
+	auto_free char *dir = saved_login_directory();
 	auto_json json_t *all = NULL;
 	int r;
 
@@ -109,7 +108,7 @@ int saved_login_set(const char *url, const char *token, struct err *err)
 		(void)json_object_set_new(all, url, json_string(token));
 	else
 		(void)json_object_del(all, url);
-	r = make_directory(dir);
+	r = saved_login_make_directory(dir);
 	if (r == 0)
 		r = write_all(dir, all);
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot write '%s/" NAME "'", dir) : 0;

@@ -10,3 +10,6 @@
 char *saved_login_find(const char *url);
 /* token NULL: forgets it. */
 must_check int saved_login_set(const char *url, const char *token, struct err *err);
+/* Where it is kept: ~/.config/cloche, for free(). NULL: there is no home. */
+char *saved_login_directory(void);
+must_check int saved_login_make_directory(const char *dir);

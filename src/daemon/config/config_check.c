@@ -3,6 +3,7 @@
 #include "build/recipe/recipe.h"
 #include "daemon/config/config.h"
 #include "identity/identity.h"
+#include "net/match/hostname.h"
 #include "net/match/url.h"
 #include "net/policy/identity_reference.h"
 
@@ -186,6 +187,19 @@ static int check_audit(const struct config *c, struct err *err)
 	return 0;
 }
 
+/* It becomes a part of Host fields, links, certificates and the name of a file. */
+static int check_preview(const struct config *c, struct err *err)
+{
+	struct hostname name;
+	const char *why;
+
+	if (!c->preview_domain ||
+	    hostname_parse(c->preview_domain, strlen(c->preview_domain), &name, &why) == 0)
+		return 0;
+	return err_field(err, "preview.domain", "'%.80s' is not a host name: %s", c->preview_domain,
+	                 why);
+}
+
 int config_check(struct config *c, struct err *err)
 {
 	char **const paths[] = {&c->file,
@@ -228,6 +242,8 @@ int config_check(struct config *c, struct err *err)
 		r = check_login(c, err);
 	if (r == 0)
 		r = check_audit(c, err);
+	if (r == 0)
+		r = check_preview(c, err);
 	if (r == 0)
 		r = check_warm_modules(c->warm_modules, err);
 	if (r == 0 && c->identity_issuer)

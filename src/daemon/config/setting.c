@@ -58,7 +58,7 @@ const struct setting settings[] = {
 	{"", "webhooks_allow", "webhooks-allow", SETTING_LIST, AT(webhooks_allow), 0, 0, "range that webhooks may be sent to though it is not public; give it again for more"},
 	{"", "watchdog", "watchdog", SETTING_DURATION, AT(watchdog_ms), 0, DAY_MS, "how long a part of the daemon may be stuck before it is replaced (default 30s); 0s: for ever"},
 	{"templates", "default", "default-template", SETTING_STRING, AT(default_template), 0, 0, "template of sandboxes that name none (default python, or host while there is no python)"},
-	{"preview", "domain", "preview-domain", SETTING_STRING, AT(preview_domain), 0, 0, "serve the ports of sandboxes as PORT-ID.DOMAIN"},
+	{"preview", "domain", "preview-domain", SETTING_STRING, AT(preview_domain), 0, 0, "serve the ports of sandboxes as PORT-ID.DOMAIN; without tls_cert, TLS has certificates of the daemon's own authority (cloche trust)"},
 	{"preview", "url", "preview-url", SETTING_STRING, AT(preview_url), 0, 0, "URL under which clients reach this daemon, such as https://sandboxes.example.com"},
 	{"network", "resolvers", "resolver", SETTING_LIST, AT(network_resolvers), 0, 0, "DNS server for names that sandboxes ask for, ADDRESS[:PORT]; give it again for more (default: the host's)"},
 	{"network", "never", "network-never", SETTING_LIST, AT(network_never), 0, 0, "range that no policy of a sandbox may open; give it again for more"},

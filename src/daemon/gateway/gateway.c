@@ -202,11 +202,30 @@ static int describe_settings(struct gateway *g, struct err *err)
 	return g->settings ? 0 : -EIO;
 }
 
+/* With the operator's certificate, else one of our own for the preview domain. */
+static int open_tls(struct gateway *g, struct err *err)
+{
+	const struct config *c = g->site->config;
+	auto_free char *dir = xasprintf("%s/authority", c->data_dir);
+	int r;
+
+	if (c->tls_cert)
+		return tls_context_new(c->tls_cert, c->tls_key, &g->tls, err);
+	if (!c->preview_domain)
+		return 0;
+	r = authority_open(dir, c->preview_domain, time(NULL), &g->authority, err);
+	if (r == 0)
+		r = tls_context_new_bare(&g->tls, err);
+	if (r == 0)
+		authority_serve(g->authority, g->tls);
+	return r;
+}
+
 static int run(struct gateway *g, struct err *err)
 {
 	const struct config *c = g->site->config;
 	auto_free char *root_dir = xasprintf("%s/gateway", c->data_dir);
-	int r = 0;
+	int r;
 
 	/* Read while it can be seen. Without it every start counts as a reboot. */
 	if (fd_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", g->boot_id,
@@ -215,8 +234,7 @@ static int run(struct gateway *g, struct err *err)
 	g->statm_fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
 	g->proc_fd_dir = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	host_reading_open(&g->host_reading);
-	if (c->tls_cert) /* while it can still read the key */
-		r = tls_context_new(c->tls_cert, c->tls_key, &g->tls, err);
+	r = open_tls(g, err); /* while it can still read the key */
 	if (r == 0)
 		r = read_master_keys(g, err);
 	if (r == 0)

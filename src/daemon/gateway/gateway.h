@@ -41,6 +41,8 @@ struct gateway {
 	struct fleet *fleet;
 	struct http_server *server;
 	struct tls_context *tls;
+	struct authority *authority; /* of our own; NULL: the operator has given a certificate, or
+	                              * there are no names */
 	struct senders senders;
 	struct people people;
 	struct sources sources;

@@ -75,7 +75,9 @@ static void set_preview(struct gateway *g)
 	                                  .keyring = g->keyring,
 	                                  .domain = c->preview_domain,
 	                                  .admits = compat_admits};
-	g->api.preview_scheme = g->tls ? "https" : "http";
+	g->api.authority = g->authority;
+	/* Browsers know nothing of an authority of our own, and no TLS is asked for there. */
+	g->api.preview_scheme = g->tls && !g->authority ? "https" : "http";
 	for (size_t i = 0; i < g->site->n_listeners && port == 0; i++) {
 		if (g->site->listeners[i].is_unix)
 			continue;
@@ -87,7 +89,8 @@ static void set_preview(struct gateway *g)
 		(void)snprintf(g->preview_url, sizeof(g->preview_url), "%s://%s",
 		               g->api.preview_scheme, text);
 	}
-	if (port != 0 && port != (g->tls ? 443 : 80))
+	/* With both, no port is the usual one of both schemes. */
+	if (port != 0 && (g->authority || port != (g->tls ? 443 : 80)))
 		(void)snprintf(g->preview_port, sizeof(g->preview_port), ":%u", port);
 	g->api.preview_url = c->preview_url ? c->preview_url : g->preview_url;
 	g->api.preview_port = g->preview_port;
@@ -152,7 +155,9 @@ int listeners_open(struct gateway *g, struct err *err)
 	for (size_t i = 0; r == 0 && i < g->site->n_listeners; i++) {
 		const struct site_listener *l = &g->site->listeners[i];
 
-		r = http_server_listen(g->server, l->fd, l->is_unix ? NULL : g->tls, err);
+		r = g->authority && !l->is_unix
+		            ? http_server_listen_both(g->server, l->fd, g->tls, err)
+		            : http_server_listen(g->server, l->fd, l->is_unix ? NULL : g->tls, err);
 	}
 	return r;
 }

@@ -527,6 +527,7 @@ void services_close(struct gateway *g)
 	if (g->store)
 		store_close(g->store);
 	tls_context_free(g->tls);
+	authority_free(g->authority);
 	if (g->loop)
 		loop_free(g->loop);
 }

@@ -9,11 +9,12 @@
  */
 #include "wall/transport/issuer.h"
 
+#include "http/certificate.h"
+
 #include <openssl/core_names.h>
 #include <openssl/ec.h>
 #include <openssl/kdf.h>
 #include <openssl/param_build.h>
-#include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
 #include <stdio.h>
@@ -21,11 +22,9 @@
 
 #define CACHE_MAX     64
 #define SCALAR_SIZE   48 /* 128 bits more than the curve's order: no bias when it is reduced */
-#define SERIAL_SIZE   16
 #define DAY_S         (24L * 3600)
 #define LEAF_DAYS     30
 #define RENEW_DAYS    10
-#define CURVE         "prime256v1"
 #define CURVE_POINT   65                /* bytes, uncompressed */
 #define CA_NOT_BEFORE "20200101000000Z" /* fixed, so that it is the same after a restart */
 #define CA_NOT_AFTER  "20491231235959Z"
@@ -41,7 +40,7 @@ struct leaf {
 struct issuer {
 	EVP_PKEY *key;
 	X509 *cert;
-	char pem[ISSUER_PEM_MAX];
+	char pem[CERTIFICATE_PEM_MAX];
 	EVP_PKEY *leaf_key; /* NULL until a host is asked for */
 	bool is_shared;     /* by sandboxes: keeps nothing of what one of them asked for */
 	struct leaf leaves[CACHE_MAX];
@@ -106,7 +105,8 @@ static EVP_PKEY *make_key(const BIGNUM *private_key, const uint8_t point[CURVE_P
 	EVP_PKEY *key = NULL;
 
 	if (build && ctx &&
-	    OSSL_PARAM_BLD_push_utf8_string(build, OSSL_PKEY_PARAM_GROUP_NAME, CURVE, 0) == 1 &&
+	    OSSL_PARAM_BLD_push_utf8_string(build, OSSL_PKEY_PARAM_GROUP_NAME, CERTIFICATE_CURVE,
+	                                    0) == 1 &&
 	    OSSL_PARAM_BLD_push_BN(build, OSSL_PKEY_PARAM_PRIV_KEY, private_key) == 1 &&
 	    OSSL_PARAM_BLD_push_octet_string(build, OSSL_PKEY_PARAM_PUB_KEY, point, CURVE_POINT) ==
 	            1)
@@ -133,72 +133,29 @@ static EVP_PKEY *key_from(const uint8_t *scalar)
 	return key;
 }
 
-static bool add_extension(X509 *cert, X509 *issuer, int nid, const char *value)
-{
-	X509_EXTENSION *extension;
-	X509V3_CTX ctx;
-	bool ok;
-
-	X509V3_set_ctx(&ctx, issuer, cert, NULL, NULL, 0);
-	extension = X509V3_EXT_conf_nid(NULL, &ctx, nid, value);
-	ok = extension && X509_add_ext(cert, extension, -1) == 1;
-	X509_EXTENSION_free(extension);
-	return ok;
-}
-
-static bool set_serial(X509 *cert, uint8_t serial[SERIAL_SIZE])
-{
-	ASN1_INTEGER *number;
-	BIGNUM *n;
-	bool ok;
-
-	serial[0] = (serial[0] & 0x3f) | 0x40; /* positive, and of full length */
-	n = BN_bin2bn(serial, SERIAL_SIZE, NULL);
-	number = n ? BN_to_ASN1_INTEGER(n, NULL) : NULL;
-	ok = number && X509_set_serialNumber(cert, number) == 1;
-	ASN1_INTEGER_free(number);
-	BN_free(n);
-	return ok;
-}
-
-static bool add_name(X509_NAME *name, const char *field, const char *text)
-{
-	return X509_NAME_add_entry_by_txt(name, field, MBSTRING_ASC, (const unsigned char *)text,
-	                                  -1, -1, 0) == 1;
-}
-
-static bool fill_issuer(X509 *cert, EVP_PKEY *key, const char *id, uint8_t serial[SERIAL_SIZE])
+static bool fill_issuer(X509 *cert, EVP_PKEY *key, const char *id,
+                        uint8_t serial[CERTIFICATE_SERIAL_SIZE])
 {
 	X509_NAME *name = X509_get_subject_name(cert);
 
-	return X509_set_version(cert, X509_VERSION_3) == 1 && set_serial(cert, serial) &&
-	       add_name(name, "O", "cloche") && add_name(name, "CN", id) &&
-	       X509_set_issuer_name(cert, name) == 1 &&
+	return X509_set_version(cert, X509_VERSION_3) == 1 &&
+	       certificate_set_serial(cert, serial) && certificate_add_name(name, "O", "cloche") &&
+	       certificate_add_name(name, "CN", id) && X509_set_issuer_name(cert, name) == 1 &&
 	       ASN1_TIME_set_string_X509(X509_getm_notBefore(cert), CA_NOT_BEFORE) == 1 &&
 	       ASN1_TIME_set_string_X509(X509_getm_notAfter(cert), CA_NOT_AFTER) == 1 &&
 	       X509_set_pubkey(cert, key) == 1 &&
-	       add_extension(cert, cert, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
-	       add_extension(cert, cert, NID_key_usage, "critical,keyCertSign") &&
-	       add_extension(cert, cert, NID_subject_key_identifier, "hash") &&
+	       certificate_add_extension(cert, cert, NID_basic_constraints,
+	                                 "critical,CA:TRUE,pathlen:0") &&
+	       certificate_add_extension(cert, cert, NID_key_usage, "critical,keyCertSign") &&
+	       certificate_add_extension(cert, cert, NID_subject_key_identifier, "hash") &&
 	       X509_sign(cert, key, EVP_sha256()) > 0;
-}
-
-static bool write_pem(struct issuer *a)
-{
-	BIO *bio = BIO_new(BIO_s_mem());
-	int n = bio && PEM_write_bio_X509(bio, a->cert) == 1
-	                ? BIO_read(bio, a->pem, (int)sizeof(a->pem) - 1)
-	                : 0;
-
-	BIO_free(bio);
-	return n > 0 && n < (int)sizeof(a->pem) - 1;
 }
 
 int issuer_new(const uint8_t secret[ISSUER_SECRET_SIZE], const char *sandbox_id,
                struct issuer **ret)
 {
 	struct issuer *a = xnew0(struct issuer);
-	uint8_t seed[SCALAR_SIZE + SERIAL_SIZE];
+	uint8_t seed[SCALAR_SIZE + CERTIFICATE_SERIAL_SIZE];
 	int r = derive(secret, sandbox_id, seed, sizeof(seed));
 
 	if (r == 0) {
@@ -207,7 +164,7 @@ int issuer_new(const uint8_t secret[ISSUER_SECRET_SIZE], const char *sandbox_id,
 	}
 	if (r == 0 &&
 	    (!a->key || !a->cert || !fill_issuer(a->cert, a->key, sandbox_id, seed + SCALAR_SIZE) ||
-	     !write_pem(a)))
+	     !certificate_write_pem(a->cert, a->pem)))
 		r = -EINVAL;
 	explicit_bzero(seed, sizeof(seed));
 	if (r < 0) {
@@ -247,7 +204,7 @@ const char *issuer_pem(const struct issuer *a)
 static bool fill_leaf(const struct issuer *a, X509 *cert, const struct host *host)
 {
 	char name[HOST_SIZE], alternative[HOST_SIZE + 8];
-	uint8_t serial[SERIAL_SIZE];
+	uint8_t serial[CERTIFICATE_SERIAL_SIZE];
 
 	if (host->is_name)
 		host_format(host, name);
@@ -255,19 +212,22 @@ static bool fill_leaf(const struct issuer *a, X509 *cert, const struct host *hos
 		address_format(&host->address, name); /* without the brackets of a URL */
 	(void)snprintf(alternative, sizeof(alternative), "%s:%s", host->is_name ? "DNS" : "IP",
 	               name);
-	return RAND_bytes(serial, sizeof(serial)) == 1 && set_serial(cert, serial) &&
+	return RAND_bytes(serial, sizeof(serial)) == 1 && certificate_set_serial(cert, serial) &&
 	       X509_set_version(cert, X509_VERSION_3) == 1 &&
-	       add_name(X509_get_subject_name(cert), "O", "cloche") &&
+	       certificate_add_name(X509_get_subject_name(cert), "O", "cloche") &&
 	       X509_set_issuer_name(cert, X509_get_subject_name(a->cert)) == 1 &&
 	       X509_gmtime_adj(X509_getm_notBefore(cert), -DAY_S) &&
 	       X509_gmtime_adj(X509_getm_notAfter(cert), LEAF_DAYS * DAY_S) &&
 	       X509_set_pubkey(cert, a->leaf_key) == 1 &&
-	       add_extension(cert, a->cert, NID_basic_constraints, "critical,CA:FALSE") &&
-	       add_extension(cert, a->cert, NID_key_usage, "critical,digitalSignature") &&
-	       add_extension(cert, a->cert, NID_ext_key_usage, "serverAuth") &&
-	       add_extension(cert, a->cert, NID_subject_key_identifier, "hash") &&
-	       add_extension(cert, a->cert, NID_authority_key_identifier, "keyid:always") &&
-	       add_extension(cert, a->cert, NID_subject_alt_name, alternative) &&
+	       certificate_add_extension(cert, a->cert, NID_basic_constraints,
+	                                 "critical,CA:FALSE") &&
+	       certificate_add_extension(cert, a->cert, NID_key_usage,
+	                                 "critical,digitalSignature") &&
+	       certificate_add_extension(cert, a->cert, NID_ext_key_usage, "serverAuth") &&
+	       certificate_add_extension(cert, a->cert, NID_subject_key_identifier, "hash") &&
+	       certificate_add_extension(cert, a->cert, NID_authority_key_identifier,
+	                                 "keyid:always") &&
+	       certificate_add_extension(cert, a->cert, NID_subject_alt_name, alternative) &&
 	       X509_sign(cert, a->key, EVP_sha256()) > 0;
 }
 
@@ -299,7 +259,7 @@ int issuer_certify(struct issuer *a, const struct host *host, X509 **ret_cert, E
 	time_t now_s = time(NULL);
 
 	if (!a->leaf_key)
-		a->leaf_key = EVP_EC_gen(CURVE);
+		a->leaf_key = EVP_EC_gen(CERTIFICATE_CURVE);
 	if (!a->leaf_key)
 		return -EINVAL;
 	if (a->is_shared || !is_good(l, host, now_s)) {

@@ -142,6 +142,10 @@ class AsyncAccount(AsyncCaller):
         """Removes a secret. One that policies of living sandboxes refer to stays, unless forced: what their rules allow is denied then."""
         await self.call(request("DELETE", ["secrets", name], query={"force": force or None}))
 
+    async def authority(self) -> Json:
+        """{domain, address, certificates, fingerprints, expires_us}: the names of sandboxes, and the authority that certifies them, as PEM. Needs no key."""
+        return await self.call(request("GET", ["authority"]))
+
     async def identity(self) -> Json:
         """{issuer, token_ms, rotate_ms, audiences, keys}: the issuer of sandboxes' tokens, and the keys that sign them."""
         return await self.call(request("GET", ["identity"]))

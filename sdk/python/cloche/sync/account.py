@@ -143,6 +143,10 @@ class Account(Caller):
         """Removes a secret. One that policies of living sandboxes refer to stays, unless forced: what their rules allow is denied then."""
         self.call(request("DELETE", ["secrets", name], query={"force": force or None}))
 
+    def authority(self) -> Json:
+        """{domain, address, certificates, fingerprints, expires_us}: the names of sandboxes, and the authority that certifies them, as PEM. Needs no key."""
+        return self.call(request("GET", ["authority"]))
+
     def identity(self) -> Json:
         """{issuer, token_ms, rotate_ms, audiences, keys}: the issuer of sandboxes' tokens, and the keys that sign them."""
         return self.call(request("GET", ["identity"]))
