@@ -50,6 +50,7 @@ static const struct {
 	[MSG_BACKUP_END] = {.has_id = false},
 	[MSG_SYNC] = {.has_id = false},
 	[MSG_OWNER] = {.has_id = false},
+	[MSG_VOLUME_COPY] = {.has_id = false},
 };
 
 static bool ends(const char *text, size_t size)
@@ -159,13 +160,22 @@ static int check_volume_id(const char *id, struct err *err)
 	               : err_field(err, "volume", "not a volume's id");
 }
 
-static int check_volume(const struct msg_request *req, struct err *err)
+static int check_volume(const struct volume_spec *v, struct err *err)
 {
-	int r = check_volume_id(req->volume.id, err);
+	int r = check_volume_id(v->id, err);
 
 	if (r == 0)
-		r = check_range("keeper", req->volume.keeper, 1, UINT64_MAX - 1, err);
-	return r < 0 ? r : check_range("bytes", req->volume.bytes, VOLUME_LEAST, IMAGE_MOST, err);
+		r = check_range("keeper", v->keeper, 1, UINT64_MAX - 1, err);
+	return r < 0 ? r : check_range("bytes", v->bytes, VOLUME_LEAST, IMAGE_MOST, err);
+}
+
+static int check_volume_copy(const struct volume_copy_spec *v, struct err *err)
+{
+	int r = check_volume(&v->made, err);
+
+	if (r == 0)
+		r = check_volume_id(v->source, err);
+	return r < 0 ? r : check_range("owner", v->owner, 0, OWNER_MOST, err);
 }
 
 static int check_place(const struct guest_volume *v, struct err *err)
@@ -333,7 +343,9 @@ int check_request(const struct msg_request *req, size_t len, size_t n_fds,
 	if (req->op == MSG_SNAPSHOT_REMOVE)
 		return check_snapshot_id(req->snapshot_id, err);
 	if (req->op == MSG_VOLUME)
-		return check_volume(req, err);
+		return check_volume(&req->volume, err);
+	if (req->op == MSG_VOLUME_COPY)
+		return check_volume_copy(&req->volume_copy, err);
 	if (req->op == MSG_VOLUME_REMOVE)
 		return check_volume_id(req->volume.id, err);
 	if (req->op == MSG_OWNER)

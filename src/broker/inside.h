@@ -44,7 +44,8 @@ struct broker {
 	struct loop_timer *last_words;
 	struct finals finals;
 	struct list boxes;
-	struct list seals; /* under way */
+	struct list seals;  /* under way */
+	struct list copies; /* of volumes, under way */
 	size_t n_boxes;
 	bool is_freezing;          /* for a backup: no further request is read */
 	struct loop_child *syncer; /* brings the layers to disk, for sync_tag; or NULL */
@@ -111,13 +112,16 @@ int backups_do_release(struct broker *b, const struct msg_request *req, struct m
 /* volumes.c: likewise */
 int volumes_do_make(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                     int *fds);
+int volumes_do_copy(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                    int *fds);
 int volumes_do_list(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                     int *fds);
 int volumes_do_owner(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                      int *fds);
 int volumes_do_remove(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                       int *fds);
-void seals_free(struct broker *b); /* the engine has left */
+void volumes_free(struct broker *b); /* the engine has left */
+void seals_free(struct broker *b);   /* likewise */
 /* sync.c: likewise */
 int sync_do(struct broker *b, const struct msg_request *req, struct msg_reply *reply, int *fds);
 

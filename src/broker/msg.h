@@ -44,10 +44,11 @@ enum msg_op {
 	MSG_BACKUP,          /* freezes all that is kept as it is now; reply when that is done */
 	MSG_BACKUP_END,      /* removes the frozen copies; reply when they are gone; none: fine */
 	MSG_SYNC,            /* reply when all layers are on disk as they are now; one at a time */
-	MSG_OWNER,      /* sets the owner of a sandbox's layer or a volume; gone already: fine */
-	MSG_ENDED = 64, /* broker to gateway, unasked: the guest's first process died; cause below.
-	                   Tag 0 */
-	MSG_DISK,       /* likewise: the state of the host's disk has changed */
+	MSG_OWNER,       /* sets the owner of a sandbox's layer or a volume; gone already: fine */
+	MSG_VOLUME_COPY, /* makes one with the files of another; reply when it exists */
+	MSG_ENDED = 64,  /* broker to gateway, unasked: the guest's first process died; cause below.
+	                    Tag 0 */
+	MSG_DISK,        /* likewise: the state of the host's disk has changed */
 };
 
 struct msg_request {
@@ -84,6 +85,7 @@ struct msg_request {
 		} snapshot;
 		char snapshot_id[ID_SIZE];
 		struct volume_spec volume; /* of MSG_VOLUME_REMOVE only its id */
+		struct volume_copy_spec volume_copy;
 		struct digest image;
 		struct {
 			char layer[ID_SIZE]; /* of kind "sb" or "vo" */

@@ -357,6 +357,7 @@ static int (*const requests[])(struct broker *b, const struct msg_request *req,
 	[MSG_BACKUP_END] = backups_do_release,
 	[MSG_SYNC] = sync_do,
 	[MSG_OWNER] = volumes_do_owner,
+	[MSG_VOLUME_COPY] = volumes_do_copy,
 };
 
 /* Refuses requests that need disk space when only the reserve is left. Running sandboxes go on. */
@@ -364,7 +365,8 @@ static int check_disk(struct broker *b, uint32_t op, struct err *err)
 {
 	struct host_disk disk;
 
-	if ((op != MSG_CREATE && op != MSG_SEAL && op != MSG_SNAPSHOT && op != MSG_VOLUME) ||
+	if ((op != MSG_CREATE && op != MSG_SEAL && op != MSG_SNAPSHOT && op != MSG_VOLUME &&
+	     op != MSG_VOLUME_COPY) ||
 	    !b->base->disk)
 		return 0;
 	b->base->disk(b->hosts[0], &disk);

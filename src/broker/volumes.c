@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Volumes: makes them, lists them and removes them; and sets the owner of layers and volumes. None
- * of this takes long. */
+/*
+ * Volumes: makes them, copies them, lists them and removes them; and sets the owner of layers and
+ * volumes. None of this takes long but a copy, which is answered later. A broker that leaves does
+ * not wait for copies: nothing is left of them then.
+ */
 #include "broker/inside.h"
 
 static int refuse(const struct broker *b, struct err *err)
@@ -15,6 +18,53 @@ int volumes_do_make(struct broker *b, const struct msg_request *req, struct msg_
 	if (!b->base->make_volume)
 		return refuse(b, &reply->err);
 	return b->base->make_volume(b->hosts[0], &req->volume, &reply->err);
+}
+
+struct copy_wait {
+	struct list link; /* in the broker's copies */
+	struct broker *broker;
+	uint64_t tag;
+};
+
+static void on_copied(const struct err *err, void *arg)
+{
+	struct copy_wait *w = arg;
+	struct msg_reply reply;
+
+	box_reply_init(&reply, MSG_VOLUME_COPY, w->tag, "");
+	if (err)
+		reply.err = *err;
+	wire_reply(w->broker->wire, &reply, NULL);
+	list_remove(&w->link);
+	free(w);
+}
+
+int volumes_do_copy(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                    int *fds)
+{
+	struct copy_wait *w;
+	int r;
+
+	(void)fds;
+	if (!b->base->copy_volume)
+		return refuse(b, &reply->err);
+	w = xnew0(struct copy_wait);
+	*w = (struct copy_wait){.broker = b, .tag = req->tag};
+	r = b->base->copy_volume(b->hosts[0], &req->volume_copy, on_copied, w, &reply->err);
+	if (r < 0) {
+		free(w);
+		return r;
+	}
+	list_append(&b->copies, &w->link);
+	return 1;
+}
+
+void volumes_free(struct broker *b)
+{
+	list_for_each (&b->copies, struct copy_wait, w, link) {
+		list_remove(&w->link);
+		free(w);
+	}
 }
 
 struct volume_list {

@@ -45,6 +45,14 @@ struct volume_spec {
 	uint64_t bytes;  /* that its files and their names may take */
 };
 
+/* A new volume with the files of another. */
+struct volume_copy_spec {
+	struct volume_spec made;
+	char source[ID_SIZE];
+	uint64_t owner; /* as set_owner() has it, from the first byte on; 0: it has none */
+};
+typedef void (*volume_copied_fn)(const struct err *err, void *arg); /* err is NULL if it is there */
+
 struct volume_info {
 	char id[ID_SIZE];
 	uint64_t keeper; /* UINT64_MAX where it cannot be told, which is no store's number */
@@ -404,6 +412,10 @@ struct engine {
 	/* Makes an empty one, owned by its guests' uid 1000. NULL: no volumes. */
 	int (*make_volume)(struct guest_host *host, const struct volume_spec *spec,
 	                   struct err *err);
+	/* Its files are those of one moment, also while guests write to the source. fn comes later,
+	 * unless the engine leaves first; then nothing is left of it. NULL: no copies. */
+	int (*copy_volume)(struct guest_host *host, const struct volume_copy_spec *spec,
+	                   volume_copied_fn fn, void *arg, struct err *err);
 	/* Refused while a guest has it. A missing one is fine. */
 	int (*discard_volume)(struct guest_host *host, const char *id, struct err *err);
 	void (*each_volume)(struct guest_host *host,

@@ -155,6 +155,7 @@ static void jail_leave(struct guest_host *host)
 
 	image_build_end_all(host);
 	backup_leave(host);
+	volume_copies_close();
 	disk_snapshots_close(host);
 	copies_close();
 	memory_leave();
@@ -210,6 +211,7 @@ const struct engine jail_engine = {
 	.discard_snapshot = disk_snapshot_discard,
 	.each_snapshot = disk_snapshot_each,
 	.make_volume = volume_make,
+	.copy_volume = volume_copy,
 	.discard_volume = volume_discard,
 	.each_volume = volume_each,
 	.freeze_kept = backup_freeze,

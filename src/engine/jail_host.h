@@ -16,3 +16,8 @@ int jail_set_owner(struct guest_host *host, const char *layer, uint64_t owner, s
 void jail_each_image(struct guest_host *host, void (*fn)(const struct image_info *info, void *arg),
                      void *arg);
 int jail_remove_image(struct guest_host *host, const struct digest *image, struct err *err);
+
+/* volume_copy.c */
+int volume_copy(struct guest_host *host, const struct volume_copy_spec *spec, volume_copied_fn fn,
+                void *arg, struct err *err);
+void volume_copies_close(void); /* the broker leaves */

@@ -89,3 +89,27 @@ def test_drives_are_mounted_and_found_by_name_or_id(vercel):
         drive.delete()
     with pytest.raises(sandbox_module.SandboxError):
         vercel.get_drive(name_or_id=name)
+
+
+def test_a_drive_is_forked_with_its_files_and_tells_where_it_comes_from(vercel):
+    names = [f"drive-{uuid.uuid4().hex[:8]}" for _ in range(3)]
+    drive, _ = vercel.get_or_create_drive(name=names[0], max_size_bytes=64 << 20)
+    try:
+        with vercel.create_sandbox(persistent=False, mounts={"/mnt/data": drive}) as box:
+            box.run_process("sh", ["-c", "echo held > /mnt/data/file"])
+            fork = drive.fork(name=names[1])  # while it is in use
+            box.run_process("sh", ["-c", "echo later > /mnt/data/file"])
+        assert (fork.name, fork.max_size_bytes, fork.region) == (names[1], 64 << 20, drive.region)
+        again = vercel.fork_drive(source=names[1], name=names[2])
+        assert [(one.parent_drive_id, one.root_drive_id) for one in (drive, fork, again)] == [(None, None), (drive.id, drive.id), (fork.id, drive.id)]
+        for one in (fork, again):
+            with vercel.create_sandbox(persistent=False, mounts={"/mnt/data": one}) as box:
+                assert box.run_process("cat", ["/mnt/data/file"], capture_output=True).stdout == "held\n"
+        with pytest.raises(sandbox_module.SandboxError):
+            vercel.fork_drive(source=names[0], name=names[1])
+        with pytest.raises(sandbox_module.SandboxError):
+            vercel.fork_drive(source="not-there", name="other")
+    finally:
+        for one in vercel.query_drives():
+            if one.name in names:
+                one.delete()

@@ -15,8 +15,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define OPS           (MSG_OWNER + 2) /* and one that is none */
-#define STEPS_MAX     64              /* few enough for the socket's buffer */
+#define OPS           (MSG_VOLUME_COPY + 2) /* and one that is none */
+#define STEPS_MAX     64                    /* few enough for the socket's buffer */
 #define SANDBOXES_MAX 3
 
 enum step { STEP_RAW, STEP_REQUEST, STEP_TURN, STEP_END_GUEST, STEP_HOLD, STEP_FAIL, STEP_COUNT };
@@ -135,6 +135,14 @@ static void fill(struct msg_request *req, const char *volume, bool has_volume)
 		req->volume.keeper = 7;
 		req->volume.bytes = UINT64_C(64) << 20;
 		break;
+	case MSG_VOLUME_COPY:
+		(void)snprintf(req->volume_copy.made.id, sizeof(req->volume_copy.made.id), "%s",
+		               volume);
+		(void)snprintf(req->volume_copy.source, sizeof(req->volume_copy.source), "%s",
+		               volume_ids[0]);
+		req->volume_copy.made.keeper = 7;
+		req->volume_copy.made.bytes = UINT64_C(64) << 20;
+		break;
 	case MSG_OWNER:
 		(void)snprintf(req->owner.layer, sizeof(req->owner.layer), "%s", volume);
 		req->owner.number = 7;
@@ -148,7 +156,7 @@ static void fill(struct msg_request *req, const char *volume, bool has_volume)
 
 static bool is_of_sandbox(uint32_t op)
 {
-	return op != MSG_PROBE && op != MSG_LIST && (op < MSG_VOLUME || op > MSG_OWNER);
+	return op != MSG_PROBE && op != MSG_LIST && (op < MSG_VOLUME || op > MSG_VOLUME_COPY);
 }
 
 /* A good request, into which the script may then write up to 15 bytes wherever it likes. */

@@ -356,6 +356,7 @@ THEIRS = {
     f"GET {VERCEL}/drives": Row(cursor="cursor"),
     f"POST {VERCEL}/drives/{{drive}}": Row({}, refusal=201),  # one of the caller's own of that name
     f"GET {VERCEL}/drives/{{drive}}": Row(),
+    f"POST {VERCEL}/drives/{{drive}}/fork": Row({"name": "fork-of-matrix"}, refusal=201),  # likewise
     f"DELETE {VERCEL}/drives/{{drive}}": Row(rank=9),
     f"GET {VERCEL}/{{name}}": Row(),
     f"PATCH {VERCEL}/{{name}}": Row({"timeout": 600000}),

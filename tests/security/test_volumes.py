@@ -22,7 +22,7 @@ def tenant(client, daemon):
             client.set_quota(project=project, **limits)
         secret = client.create_key("k", scope="write", project=project)["secret"]
         own = Client(daemon.url, secret)
-        own.secret = secret
+        own.secret, own.daemon = secret, daemon
         made.append(own)
         return own
 
@@ -153,3 +153,34 @@ def test_S17_the_files_of_a_volume_open_to_its_own_token_alone(tenant, daemon):
     assert call(daemon, "GET", f"/volumes/{id}", key=other.secret)[0] == 404
     status, body = content(daemon, id, token, "/../etc/hostname", "file")  # no further than into a sandbox of its own
     assert (status, body.strip().startswith(b"sb-")) == (200, True), body
+
+
+def test_S17_another_projects_volume_is_not_copied(tenant):
+    mine, other = tenant(), tenant()
+    volume = mine.create_volume("data", size_mib=16)
+    for word in (volume["id"], "data"):
+        with pytest.raises(errors.InvalidField, match="source.*no volume"):
+            other.create_volume("taken", source=word)
+        assert call_vercel(other, f"drives/{word}/fork", {"name": "taken"})[0] == 404
+    assert other.volumes() == []
+
+
+def test_S19_a_copy_holds_no_more_than_its_size_and_writes_a_file_of_many_names_once(tenant, daemon):
+    own = tenant(disk_mib=90)
+    own.create_volume("data", size_mib=24)
+    with own.create(volumes={"/v": "data"}, limits={"disk_mib": 32}) as sandbox:
+        sandbox.run("cd /v && dd if=/dev/urandom of=f bs=1M count=16 status=none && for i in $(seq 2000); do ln f l$i; done", timeout=60).check()
+        sandbox.run("cd /v && for i in $(seq 200); do mkdir deep && cd deep || exit 1; done; echo end > end").check()
+    before = int(subprocess.run(["stat", "-fc", "%f", str(daemon.data / "layers")], check=True, capture_output=True, text=True).stdout)
+    own.create_volume("copy", source="data")
+    after = int(subprocess.run(["stat", "-fc", "%f", str(daemon.data / "layers")], check=True, capture_output=True, text=True).stdout)
+    assert (before - after) * 4096 < 512 << 20  # not 2000 times 16 MiB
+    with own.create(volumes={"/v": "copy"}, limits={"disk_mib": 32}) as sandbox:
+        assert sandbox.run("cat $(find /v -name end); stat -c %h /v/f").stdout == "end\n2001\n"
+        assert "quota" in sandbox.run("dd if=/dev/urandom of=/v/more bs=1M count=16 status=none").stderr.lower()
+    with pytest.raises(errors.QuotaError):
+        own.create_volume("third", source="data", size_mib=64)
+
+
+def call_vercel(client, path, body):
+    return call(client.daemon, "POST", f"/vercel/api/v2/sandboxes/{path}", body, key=client.secret)

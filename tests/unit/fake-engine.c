@@ -145,11 +145,23 @@ static void answer(struct loop *loop, void *arg)
 	}
 }
 
+static void end_copy(struct loop *loop, void *arg)
+{
+	volume_copied_fn copied = fake.copied;
+
+	(void)loop;
+	(void)arg;
+	fake.copied = NULL;
+	copied(NULL, fake.copied_arg);
+}
+
 void fake_release(void)
 {
 	fake.holds_starts = false;
 	fake.holds_kills = false;
 	loop_defer(fake_loop, answer, NULL);
+	if (fake.copied)
+		loop_defer(fake_loop, end_copy, NULL);
 }
 
 static int fake_start(struct guest_host *host, const struct guest_spec *spec,
@@ -315,6 +327,20 @@ static int fake_make_volume(struct guest_host *host, const struct volume_spec *s
 	return 0;
 }
 
+static int fake_copy_volume(struct guest_host *host, const struct volume_copy_spec *spec,
+                            volume_copied_fn fn, void *arg, struct err *err)
+{
+	(void)host;
+	assert(id_is_valid(spec->made.id, "vo") && spec->made.keeper > 0 && spec->made.bytes > 0);
+	assert(id_is_valid(spec->source, "vo") && spec->owner < UINT64_C(1) << 48);
+	if (fake.copied)
+		return err_set(err, ERR_CAPACITY, 0, "a volume is being copied");
+	fake.copied = fn;
+	fake.copied_arg = arg;
+	fake.copy = *spec;
+	return 0;
+}
+
 static int fake_discard_volume(struct guest_host *host, const char *id, struct err *err)
 {
 	(void)host;
@@ -425,6 +451,7 @@ static const struct engine fake_engine = {
 	.discard = fake_discard,
 	.each_kept = fake_each_kept,
 	.make_volume = fake_make_volume,
+	.copy_volume = fake_copy_volume,
 	.discard_volume = fake_discard_volume,
 	.each_volume = fake_each_volume,
 	.freeze_kept = fake_freeze_kept,

@@ -36,6 +36,9 @@ struct fake_state {
 	void *frozen_arg;
 	struct volume_spec volumes[FAKE_VOLUMES_MAX];
 	size_t n_volumes;
+	struct volume_copy_spec copy; /* of the last one asked for */
+	volume_copied_fn copied;      /* the test calls it, and sets it to NULL */
+	void *copied_arg;
 	int sync_fd; /* a pipe: a sync takes until a byte comes; 0: it cannot be done */
 	pid_t syncer;
 	int sync_status; /* it exits with this */

@@ -309,6 +309,80 @@ TEST(a_volume_of_a_wrong_id_size_or_keeper_reaches_no_engine)
 	rig_end();
 }
 
+static struct msg_request copy_request(void)
+{
+	struct msg_request req = rig_request(MSG_VOLUME_COPY, "");
+
+	id_make(req.volume_copy.made.id, "vo");
+	id_make(req.volume_copy.source, "vo");
+	req.volume_copy.made.keeper = 7;
+	req.volume_copy.made.bytes = UINT64_C(64) << 20;
+	return req;
+}
+
+static void end_copy(const struct err *err)
+{
+	fake.copied(err, fake.copied_arg);
+	fake.copied = NULL;
+}
+
+TEST(a_copy_of_a_volume_is_answered_when_it_is_there_or_has_failed)
+{
+	struct msg_request req = copy_request();
+	struct msg_reply reply;
+	struct err full;
+	int fd;
+
+	rig_begin();
+	(void)err_set(&full, ERR_HOST_DISK_FULL, ENOSPC, "full");
+	for (int i = 0; i < 2; i++) {
+		rig_send(&req);
+		while (!fake.copied)
+			rig_turn();
+		CHECK_STR(fake.copy.source, req.volume_copy.source);
+		end_copy(i == 0 ? NULL : &full);
+		CHECK(rig_next(&reply, &fd));
+		CHECK_INT(reply.op, MSG_VOLUME_COPY);
+		CHECK_INT(reply.err.code, i == 0 ? ERR_NONE : ERR_HOST_DISK_FULL);
+	}
+	rig_end();
+}
+
+TEST(a_copy_that_is_under_way_does_not_keep_the_broker)
+{
+	struct msg_request req = copy_request();
+
+	rig_begin();
+	rig_send(&req);
+	while (!fake.copied)
+		rig_turn();
+	fake.copied = NULL; /* as an engine that has left */
+	rig_end();
+}
+
+TEST(a_copy_with_a_wrong_field_reaches_no_engine)
+{
+	struct msg_request good = copy_request(), bad;
+
+	rig_begin();
+	for (int i = 0; i < 5; i++) {
+		bad = good;
+		if (i == 0)
+			id_make(bad.volume_copy.source, "sb");
+		if (i == 1)
+			memset(bad.volume_copy.source, 'v', sizeof(bad.volume_copy.source));
+		if (i == 2)
+			bad.volume_copy.made.id[0] = '.';
+		if (i == 3)
+			bad.volume_copy.owner = UINT64_C(1) << 48;
+		if (i == 4)
+			bad.volume_copy.made.bytes = 0;
+		CHECK_INT(rig_ask_code(&bad), ERR_INVALID_FIELD);
+	}
+	CHECK(!fake.copied);
+	rig_end();
+}
+
 TEST(nothing_is_begun_while_what_is_kept_is_being_frozen)
 {
 	const struct backup_counts counts = {.layers = 3, .images = 2};

@@ -389,11 +389,11 @@ export class Daemon implements Caller {
   volume(idOrName: string): Promise<Json> {
     return this.call(request("GET", ["volumes", idOrName]));
   }
-  /** Files that outlive sandboxes: `volumes` of a create says where one has them. With `oneWriter` only one at a time may write. */
-  async createVolume(name: string, options: { sizeMib?: number; oneWriter?: boolean } = {}): Promise<Json> {
-    checkNames("createVolume", { sizeMib: 1, oneWriter: 1 }, options);
-    const body = { name, size_mib: options.sizeMib, one_writer: options.oneWriter };
-    return this.call(request("POST", ["volumes"], { body }));
+  /** Files that outlive sandboxes: `volumes` of a create says where one has them. With `oneWriter` only one at a time may write. With `source`, the id or name of a volume, it is a copy of that one as it is now. */
+  async createVolume(name: string, options: { sizeMib?: number; oneWriter?: boolean; source?: string } = {}): Promise<Json> {
+    checkNames("createVolume", { sizeMib: 1, oneWriter: 1, source: 1 }, options);
+    const body = { name, size_mib: options.sizeMib, one_writer: options.oneWriter, source: options.source };
+    return this.call(request("POST", ["volumes"], { body, timeoutMs: options.source ? FOREVER : undefined }));
   }
   /** With all that is in it; no running sandbox may have it. */
   async deleteVolume(idOrName: string): Promise<void> {

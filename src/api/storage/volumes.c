@@ -37,16 +37,37 @@ static void on_made(struct volume *v, const struct err *err, void *arg)
 	reply_send_late(&reply, req, 201);
 }
 
+/* A copy is as its source is, where the client does not say otherwise. */
+static int take_source(const struct http_req *req, const char *name, bool says_writers,
+                       struct volume_wish *wish, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct volume_facts facts;
+
+	wish->source = volume_find(api->fleet, caller_project(req), name);
+	if (!wish->source) {
+		(void)err_field(err, "source", "no volume '%.64s'", name);
+		return err_hint(err, "'cloche volume ls' lists those of your project");
+	}
+	volume_facts(wish->source, &facts);
+	if (!says_writers)
+		wish->has_one_writer = facts.has_one_writer;
+	return 0;
+}
+
 int create_volume(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	struct volume_wish wish = {.key_id = key_id(http_user(req))};
+	const char *source = NULL;
+	bool says_writers = false;
 	uint64_t size_mib = 0;
 	/* clang-format off */
 	const struct json_field fields[] = {
 		{"name",       JSON_FIELD_STRING, &wish.name, true, .min = 1, .max = VOLUME_NAME_MAX},
 		{"size_mib",   JSON_FIELD_U64,    &size_mib, .min = VOLUME_MIB_MIN, .max = SIZE_MAX_MIB},
-		{"one_writer", JSON_FIELD_BOOL,   &wish.has_one_writer},
+		{"one_writer", JSON_FIELD_BOOL,   &wish.has_one_writer, .ret_given = &says_writers},
+		{"source",     JSON_FIELD_STRING, &source, .min = 1, .max = VOLUME_NAME_MAX},
 	};
 	/* clang-format on */
 	const json_t *body = http_json(req);
@@ -54,6 +75,8 @@ int create_volume(struct http_req *req, struct err *err)
 	int r = body ? json_read(body, "", fields, ARRAY_SIZE(fields), err)
 	             : err_field(err, "name", "is missing");
 
+	if (r == 0 && source)
+		r = take_source(req, source, says_writers, &wish, err);
 	if (r < 0)
 		return r;
 	wish.bytes = size_mib * MIB;

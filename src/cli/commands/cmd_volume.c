@@ -5,6 +5,7 @@
 struct volume_opts {
 	uint64_t size_mib;
 	bool has_one_writer;
+	const char *source;
 };
 
 static int volume_create(struct command *c, struct err *err)
@@ -18,6 +19,8 @@ static int volume_create(struct command *c, struct err *err)
 		(void)json_object_set_new(body, "size_mib", json_integer((json_int_t)o->size_mib));
 	if (o->has_one_writer)
 		(void)json_object_set_new(body, "one_writer", json_true());
+	if (o->source && json_object_set_new(body, "source", json_string(o->source)) < 0)
+		return err_set(err, ERR_INVALID_FIELD, 0, "the source is not valid UTF-8");
 	return resource_create(c, body, "id", err);
 }
 
@@ -33,11 +36,13 @@ static const struct resource volumes = {
 	.plural = "volumes", .columns = columns, .n_columns = ARRAY_SIZE(columns)};
 
 static const struct subcommand subcommands[] = {
-	{"create", volume_create, "[OPTIONS] NAME", "Makes an empty volume, and prints its id.",
+	{"create", volume_create, "[OPTIONS] NAME",
+         "Makes a volume, empty or as a copy of another, and prints its id.",
          "  cloche volume create --size 10g data\n"
          "  cloche run --volume data:/data -- sh -c 'date >>/data/log'\n"
-         "  cloche run --volume data:/data:ro -- cat /data/log",
-         .n_words = 1, .n_opts = 2, .resource = &volumes},
+         "  cloche run --volume data:/data:ro -- cat /data/log\n"
+         "  cloche volume create --from data tried",
+         .n_words = 1, .n_opts = 3, .resource = &volumes},
 	{"ls", resource_ls, "[OPTIONS]", "Lists the project's volumes, and how full each is.",
          "  cloche volume ls", .resource = &volumes},
 	{"inspect", resource_inspect, "[OPTIONS] VOLUME", "Shows all that is known of a volume.",
@@ -61,6 +66,8 @@ int cmd_volume(int argc, char **argv)
 		{0, "size", OPT_MIB, &opts.size_mib, "SIZE", "how much fits in it (default 1g)"},
 		{0, "one-writer", OPT_FLAG, &opts.has_one_writer, NULL,
 	         "let one running sandbox at a time write to it; any number may read"},
+		{0, "from", OPT_TEXT, &opts.source, "VOLUME",
+	         "have its files at first, as they are now; and its size, if none is given"},
 	};
 
 	return group_main(&group, rows, &opts, argc, argv);

@@ -43,6 +43,12 @@ static void put_user(struct json_writer *w, const struct sandbox *s)
 	json_put_str(w, "currentSandboxName", name ? name : facts.name);
 }
 
+static void put_origin(struct json_writer *w, const char *field, const char *id)
+{
+	if (id)
+		json_put_str(w, field, id);
+}
+
 static void put_drive(struct json_writer *w, const char *field, const struct volume *v)
 {
 	struct volume_facts f;
@@ -56,6 +62,8 @@ static void put_drive(struct json_writer *w, const char *field, const struct vol
 	json_put_u64(w, "maxSizeBytes", f.bytes);
 	json_put_u64(w, "createdAt", f.created_us / 1000);
 	json_put_u64(w, "updatedAt", f.created_us / 1000);
+	put_origin(w, "parentDriveId", note_of(&f, "parent", NULL));
+	put_origin(w, "rootDriveId", note_of(&f, "root", NULL));
 	put_user(w, f.user);
 	json_close_object(w);
 }
@@ -155,29 +163,71 @@ int vercel_get_or_create_drive(struct http_req *req, struct err *err)
 	return reply_send(&reply, req, 200, err);
 }
 
-int vercel_get_drive(struct http_req *req, struct err *err)
+static struct volume *find_drive(const struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	const char *name = http_param(req, "drive");
-	const struct volume *v = volume_find(api->fleet, caller_project(req), name);
+	struct volume *v = volume_find(api->fleet, caller_project(req), name);
+
+	if (!v)
+		(void)err_set(err, ERR_NOT_FOUND, 0, "no drive '%.64s'", name);
+	return v;
+}
+
+/* The fork is told where it comes from; region and project are those of its source. */
+static json_t *notes_of_fork(const struct volume_facts *source)
+{
+	return json_pack("{s:{s:s, s:s, s:s, s:s}}", VERCEL_NOTE, "space",
+	                 note_of(source, "space", ""), "region", note_of(source, "region", REGION),
+	                 "parent", source->id, "root", note_of(source, "root", source->id));
+}
+
+int vercel_fork_drive(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct volume_wish wish = {.key_id = key_id(http_user(req)), .has_one_writer = true};
+	const struct json_field fields[] = {
+		{"name", JSON_FIELD_STRING, &wish.name, true, .min = 1, .max = VOLUME_NAME_MAX},
+	};
+	auto_json json_t *notes = NULL;
+	struct volume_facts facts;
+	struct late_reply *late;
+	int r = body_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
+
+	if (r == 0 && !wish.name)
+		r = err_field(err, "name", "is missing");
+	if (r < 0)
+		return r;
+	wish.source = find_drive(req, err);
+	if (!wish.source)
+		return -ENOENT;
+	volume_facts(wish.source, &facts);
+	notes = notes_of_fork(&facts);
+	wish.notes = notes;
+	late = late_reply_new(req, sizeof(*late));
+	r = volume_create(api->fleet, caller_project(req), &wish, on_made, late, err);
+	return r < 0 ? late_reply_drop(late, r) : r;
+}
+
+int vercel_get_drive(struct http_req *req, struct err *err)
+{
+	const struct volume *v = find_drive(req, err);
 	struct reply reply;
 
 	if (!v)
-		return err_set(err, ERR_NOT_FOUND, 0, "no drive '%.64s'", name);
+		return -ENOENT;
 	put_drive(reply_begin(&reply), "drive", v);
 	return reply_send(&reply, req, 200, err);
 }
 
 int vercel_delete_drive(struct http_req *req, struct err *err)
 {
-	const struct api *api = http_app_arg(req);
-	const char *name = http_param(req, "drive");
-	struct volume *v = volume_find(api->fleet, caller_project(req), name);
+	struct volume *v = find_drive(req, err);
 	struct reply reply;
 	int r;
 
 	if (!v)
-		return err_set(err, ERR_NOT_FOUND, 0, "no drive '%.64s'", name);
+		return -ENOENT;
 	put_drive(reply_begin(&reply), "drive", v);
 	r = volume_remove(v, err);
 	if (r == 0)

@@ -44,6 +44,7 @@ int vercel_get_tree(struct http_req *req, struct err *err);
 int vercel_list_drives(struct http_req *req, struct err *err);
 int vercel_get_or_create_drive(struct http_req *req, struct err *err);
 int vercel_get_drive(struct http_req *req, struct err *err);
+int vercel_fork_drive(struct http_req *req, struct err *err);
 int vercel_delete_drive(struct http_req *req, struct err *err);
 
 /* terminal.c */

@@ -52,6 +52,7 @@ static const struct http_route routes[] = {
 	{HTTP_GET,    BASE "/drives",             vercel_list_drives,   HTTP_BODY_NONE, SCOPE_READ},
 	{HTTP_GET,    BASE "/drives/{drive}",     vercel_get_drive,     HTTP_BODY_NONE, SCOPE_READ},
 	{HTTP_POST,   BASE "/drives/{drive}",     vercel_get_or_create_drive, HTTP_BODY_JSON, SCOPE_WRITE},
+	{HTTP_POST,   BASE "/drives/{drive}/fork", vercel_fork_drive,   HTTP_BODY_JSON, SCOPE_WRITE},
 	{HTTP_DELETE, BASE "/drives/{drive}",     vercel_delete_drive,  HTTP_BODY_NONE, SCOPE_WRITE},
 
 	{HTTP_GET,    LODGE,                        vercel_get_sandbox,       HTTP_BODY_NONE, SCOPE_WRITE, .audit = AUDIT_NONE}, /* it may resume it */

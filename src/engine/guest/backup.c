@@ -373,14 +373,14 @@ static bool hold_all(struct guest_host *host)
 
 	list_for_each (&host->guests, struct guest, g, link)
 		if (writes_to_kept(g))
-			is_still &= disk_snapshot_hold(g);
+			is_still &= disk_snapshot_hold(g, HELD_BY_BACKUP);
 	return is_still;
 }
 
 static void let_all_go(struct guest_host *host)
 {
 	list_for_each (&host->guests, struct guest, g, link)
-		disk_snapshot_unhold(g);
+		disk_snapshot_unhold(g, HELD_BY_BACKUP);
 }
 
 static void on_nobody(void *arg)

@@ -243,7 +243,8 @@ static void on_removed(struct loop *loop, int wait_status, void *arg)
 	free(r);
 }
 
-static int start_removal(struct guest_host *host, const char *name, guest_gone_fn gone, void *arg)
+int disk_snapshot_start_removal(struct guest_host *host, const char *name, guest_gone_fn gone,
+                                void *arg)
 {
 	struct removal *rm;
 	int pidfd = -1, r;
@@ -286,7 +287,7 @@ int disk_snapshot_discard(struct guest_host *host, const char *id, guest_gone_fn
 	}
 	if (faccessat(storage_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
-	return start_removal(host, name, gone, arg) < 0 ? 0 : 1;
+	return disk_snapshot_start_removal(host, name, gone, arg) < 0 ? 0 : 1;
 }
 
 void disk_snapshot_each(struct guest_host *host,

@@ -21,12 +21,16 @@ void disk_snapshot_lower_limit(struct guest_host *host,
 int disk_snapshot_open_dir(int dir_fd, const char *name); /* or -1 and errno */
 void disk_snapshot_remove_dir(struct guest_host *host,
                               const char *name); /* with the subvolume in it; blocks */
+/* The same in a child; gone comes when it has ended. */
+must_check int disk_snapshot_start_removal(struct guest_host *host, const char *name,
+                                           guest_gone_fn gone, void *arg);
 int disk_snapshot_tidy(int layer_fd);     /* empties overlay's work directories; in a child */
 pid_t disk_snapshot_fork(int *ret_pidfd); /* a child that ends with the broker */
-/* For a backup: freezes the guest until it is released. True if it is frozen or cannot be; false:
- * ask again. */
-bool disk_snapshot_hold(struct guest *g);
-void disk_snapshot_unhold(struct guest *g);
+/* Freezes the guest until all who hold it have released it. True if it is frozen or cannot be;
+ * false: ask again. */
+enum held_by { HELD_BY_BACKUP = 1, HELD_BY_COPY = 2 };
+bool disk_snapshot_hold(struct guest *g, enum held_by who);
+void disk_snapshot_unhold(struct guest *g, enum held_by who);
 void disk_snapshot_take_end(struct guest_host *host); /* the broker leaves */
 
 /* Turns a copy of the snapshot into the layer of g, except for its name. */

@@ -214,6 +214,8 @@ static void let_go(struct taking *t)
 	t->is_frozen = false;
 	if (!t->g)
 		return;
+	if (t->g->held_by) /* disk_snapshot_unhold() does the rest */
+		return;
 	if (!t->g->is_frozen && !thaw(t->host, t->g->spec.id))
 		return; /* the mark stays: the next broker lets it go on */
 	(void)unlinkat(t->g->dir_fd, FROZEN_MARK, 0);
@@ -518,24 +520,37 @@ static bool is_taken(const struct guest *g)
 	return false;
 }
 
+/* By a snapshot that is being taken. */
+static bool is_still_frozen(const struct guest *g)
+{
+	list_for_each (&takings, const struct taking, t, link)
+		if (t->g == g && t->is_frozen)
+			return true;
+	return false;
+}
+
 /* A guest is not frozen while a snapshot is taken of it: CRIU must run code in it. */
-bool disk_snapshot_hold(struct guest *g)
+bool disk_snapshot_hold(struct guest *g, enum held_by who)
 {
 	struct err err;
 
-	if (g->state != GUEST_RUNNING || (!g->is_held && is_taken(g)))
+	if (g->state != GUEST_RUNNING)
 		return true;
-	if (!g->is_held && mark_frozen(g, &err) < 0)
+	if (!g->held_by && is_taken(g))
+		return who == HELD_BY_BACKUP; /* a copy can wait for its end */
+	if (!g->held_by && mark_frozen(g, &err) < 0)
 		return true;
-	g->is_held = true;
+	g->held_by |= who;
 	return cgroup_freeze(&g->host->cgroups, g->spec.id, true, &err) != 1;
 }
 
-void disk_snapshot_unhold(struct guest *g)
+void disk_snapshot_unhold(struct guest *g, enum held_by who)
 {
-	if (!g->is_held)
+	if (!(g->held_by & who))
 		return;
-	g->is_held = false;
+	g->held_by &= ~(unsigned)who;
+	if (g->held_by || is_still_frozen(g)) /* let_go() does the rest */
+		return;
 	if (!g->is_frozen && !thaw(g->host, g->spec.id))
 		return; /* the mark stays: the next broker lets it go on */
 	(void)unlinkat(g->dir_fd, FROZEN_MARK, 0);
@@ -551,6 +566,8 @@ int disk_snapshot_freeze(struct guest *g, bool on, struct err *err)
 			return on ? cgroup_freeze(&g->host->cgroups, g->spec.id, true, err) : 0;
 		}
 	g->is_frozen = on;
+	if (!on && g->held_by)
+		return 0; /* disk_snapshot_unhold() does it */
 	return cgroup_freeze(&g->host->cgroups, g->spec.id, on, err);
 }
 

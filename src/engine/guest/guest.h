@@ -94,7 +94,7 @@ struct guest {
 	unsigned leftovers;      /* how often something could not be removed */
 	bool is_discarded;       /* its layer is removed, kept or not */
 	bool is_frozen;          /* on request; a snapshot also freezes it for a moment */
-	bool is_held;            /* for a moment, for a backup */
+	unsigned held_by;        /* bits of enum held_by: frozen for a moment */
 	uint64_t lower_until_us; /* its disk limit is lowered by then (disk_snapshot.c); 0: none due
 	                          */
 	void (*cloned)(struct guest *g, const struct err *err); /* its layer, or why not */

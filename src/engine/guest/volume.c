@@ -16,7 +16,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define FILES     "files"
 #define NAME_SIZE (ID_SIZE + 8)
 #define OWNER     1000 /* `user` inside */
 
@@ -31,15 +30,15 @@ static int fill(struct guest_host *host, const char *name, const struct volume_s
 	auto_fd int fd = open_volume(host, name);
 	int r = fd < 0 ? -errno : btrfs_limit(fd, spec->bytes);
 
-	if (r == 0 && (mkdirat(fd, FILES, 0755) < 0 ||
-	               fchownat(fd, FILES, OWNER, OWNER, AT_SYMLINK_NOFOLLOW) < 0))
+	if (r == 0 && (mkdirat(fd, VOLUME_FILES, 0755) < 0 ||
+	               fchownat(fd, VOLUME_FILES, OWNER, OWNER, AT_SYMLINK_NOFOLLOW) < 0))
 		r = -errno;
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot set up the volume");
 	return kept_layer_mark(fd, spec->keeper, err);
 }
 
-static int refuse_plain(struct err *err)
+int volume_refuse_plain(struct err *err)
 {
 	(void)err_set(err, ERR_UNSUPPORTED, 0, "plain storage has no volumes");
 	return err_hint(err, "start the daemon without --plain-storage");
@@ -51,7 +50,7 @@ int volume_make(struct guest_host *host, const struct volume_spec *spec, struct 
 	char name[NAME_SIZE];
 
 	if (!host->storage.is_btrfs)
-		return refuse_plain(err);
+		return volume_refuse_plain(err);
 	(void)snprintf(name, sizeof(name), "%s.new", spec->id);
 	r = btrfs_subvol_make(storage_fd, name);
 	if (r < 0)
@@ -69,7 +68,8 @@ int volume_open(struct guest_host *host, const char *id, int *ret_fd, struct err
 	auto_fd int fd = open_volume(host, id), files_fd = -1;
 
 	if (fd >= 0)
-		files_fd = openat(fd, FILES, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		files_fd =
+			openat(fd, VOLUME_FILES, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (files_fd < 0)
 		return err_set(err, errno == ENOENT ? ERR_NOT_FOUND : ERR_INTERNAL, errno,
 		               "cannot open volume %s", id);

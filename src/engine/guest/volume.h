@@ -13,6 +13,9 @@
  */
 #include "engine/engine.h"
 
+#define VOLUME_FILES "files"
+
+must_check int volume_refuse_plain(struct err *err); /* that storage has none */
 int volume_make(struct guest_host *host, const struct volume_spec *spec, struct err *err);
 int volume_discard(struct guest_host *host, const char *id, struct err *err);
 void volume_each(struct guest_host *host, void (*fn)(const struct volume_info *info, void *arg),

@@ -65,6 +65,7 @@ static const uint64_t patience_us[] = {
 	[MSG_BACKUP_END] = 600 * SECOND_US,
 	[MSG_SYNC] = 120 * SECOND_US, /* of what all guests have written */
 	[MSG_OWNER] = 60 * SECOND_US,
+	[MSG_VOLUME_COPY] = 3600 * SECOND_US, /* each byte may be written once more */
 };
 
 struct ask {

@@ -108,6 +108,11 @@ void owner_tell_volume(struct fleet *fleet, const char *id, const char *project_
 		tell(fleet, id, project_id, FAIR_WEIGHT);
 }
 
+uint64_t owner_of_volume(const struct fleet *fleet, const char *project_id)
+{
+	return fleet->config.has_disk_share ? number_of(project_id) : 0;
+}
+
 void owner_open(struct fleet *fleet)
 {
 	list_init(&fleet->untold);

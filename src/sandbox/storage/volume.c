@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sandbox/storage/volume.h"
+#include "sandbox/storage/volume_private.h"
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -10,23 +10,7 @@
 #include "store/tables/volumes.h"
 #include "tenant/meter.h"
 
-#define BYTES_MAX   (UINT64_C(1) << 40)
-#define PROJECT_MAX 1000 /* volumes of one project */
-
-struct volume {
-	struct fleet *fleet;
-	struct list link;
-	char id[ID_SIZE], project_id[ID_SIZE], key_id[ID_SIZE];
-	char *name;
-	uint64_t bytes, used_bytes, created_us;
-	bool has_one_writer;
-	bool is_making; /* nobody but its maker knows of it */
-	bool is_there;  /* the broker has it */
-	json_t *notes;  /* or NULL */
-	struct meter *meter;
-};
-
-static struct volume *volume_alloc(struct fleet *fleet)
+struct volume *volume_alloc(struct fleet *fleet)
 {
 	struct volume *v = xnew0(struct volume);
 
@@ -35,7 +19,7 @@ static struct volume *volume_alloc(struct fleet *fleet)
 	return v;
 }
 
-static void volume_free(struct volume *v)
+void volume_free(struct volume *v)
 {
 	list_remove(&v->link);
 	json_decref(v->notes);
@@ -146,7 +130,7 @@ static struct quota_held held_by(const struct volume *v)
 	return (struct quota_held){.of = {[QUOTA_DISK_BYTES] = v->bytes}};
 }
 
-static void give(const struct volume *v)
+void volume_give(const struct volume *v)
 {
 	const struct quota_owner owner = {v->project_id, v->key_id};
 	const struct quota_held held = held_by(v);
@@ -155,7 +139,7 @@ static void give(const struct volume *v)
 		quota_give(v->fleet->config.quota, &owner, &held);
 }
 
-static int take(const struct volume *v, bool is_asked, struct err *err)
+int volume_take(const struct volume *v, bool is_asked, struct err *err)
 {
 	const struct quota_owner owner = {v->project_id, v->key_id};
 	const struct quota_held held = held_by(v);
@@ -169,7 +153,7 @@ static int take(const struct volume *v, bool is_asked, struct err *err)
 	return 0;
 }
 
-static void meter(struct volume *v)
+void volume_meter(struct volume *v)
 {
 	struct meters *meters = v->fleet->config.meters;
 	const struct meter_spec spec = {
@@ -191,7 +175,7 @@ void volumes_tick(struct fleet *fleet)
 
 /* Its row. */
 
-static int save(const struct volume *v, struct err *err)
+int volume_save(const struct volume *v, struct err *err)
 {
 	auto_free char *notes = v->notes ? json_dumps(v->notes, JSON_COMPACT) : NULL;
 	const struct volume_row row = {.id = v->id,
@@ -230,7 +214,7 @@ int volume_set_notes(struct volume *v, const json_t *notes, struct err *err)
 	int r;
 
 	v->notes = json_deep_copy(notes);
-	r = save(v, err);
+	r = volume_save(v, err);
 	json_decref(r < 0 ? v->notes : before);
 	if (r < 0)
 		v->notes = before;
@@ -257,7 +241,7 @@ static void on_discarded(const struct msg_reply *reply, void *arg)
 		log_warn("volume.not_removed", "error='%s'", reply->err.message);
 }
 
-static void discard(struct fleet *fleet, const char *id)
+void volume_drop_bytes(struct fleet *fleet, const char *id)
 {
 	struct msg_request req = {.op = MSG_VOLUME_REMOVE};
 
@@ -265,7 +249,7 @@ static void discard(struct fleet *fleet, const char *id)
 	(void)!broker_client_ask(fleet->broker, &req, on_discarded, fleet, NULL, NULL);
 }
 
-static void emit(const struct volume *v, enum event_type type)
+void volume_emit(const struct volume *v, enum event_type type)
 {
 	struct event ev;
 	struct json_writer *w =
@@ -295,147 +279,16 @@ int volume_remove(struct volume *v, struct err *err)
 		              v->name);
 		return err_hint(err, "delete or stop it first");
 	}
-	emit(v, EVENT_VOLUME_REMOVED);
+	volume_emit(v, EVENT_VOLUME_REMOVED);
 	r = event_log_save(v->fleet->config.events, delete_row, v, err);
 	if (r < 0)
 		return r;
 	log_info("volume.removed", "id=%s", v->id);
-	discard(v->fleet, v->id);
-	give(v);
+	volume_drop_bytes(v->fleet, v->id);
+	volume_give(v);
 	if (v->meter)
 		meter_close(v->meter, NULL, clock_steady_us());
 	volume_free(v);
-	return 0;
-}
-
-/* Coming. */
-
-struct making {
-	struct volume *v;
-	volume_done_fn done;
-	void *arg;
-};
-
-static int put_row(void *arg, struct err *err)
-{
-	return save(arg, err);
-}
-
-static int record(struct volume *v, struct err *err)
-{
-	emit(v, EVENT_VOLUME_CREATED);
-	return event_log_save(v->fleet->config.events, put_row, v, err);
-}
-
-static void on_made(const struct msg_reply *reply, void *arg)
-{
-	struct making m = *(struct making *)arg;
-	struct err err = reply->err;
-	int r = err.code == ERR_NONE ? 0 : -EIO;
-
-	free(arg);
-	if (r == 0) {
-		r = record(m.v, &err);
-		if (r < 0)
-			discard(m.v->fleet, m.v->id);
-	}
-	if (r < 0) {
-		give(m.v);
-		volume_free(m.v);
-		m.done(NULL, &err, m.arg);
-		return;
-	}
-	m.v->is_making = false;
-	m.v->is_there = true;
-	durable_on_layer(m.v->fleet);
-	owner_tell_volume(m.v->fleet, m.v->id, m.v->project_id);
-	meter(m.v);
-	log_info("volume.created", "id=%s", m.v->id);
-	m.done(m.v, NULL, m.arg);
-}
-
-static int check_name(const struct fleet *fleet, const char *project_id, const char *name,
-                      struct err *err)
-{
-	static const char letters[] =
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-	size_t len = strlen(name), n = 0;
-	bool is_taken = false;
-
-	if (len == 0 || len > VOLUME_NAME_MAX || strspn(name, letters) != len || name[0] == '.' ||
-	    id_is_valid(name, "vo"))
-		return err_field(err, "name",
-		                 "must have up to %d of a-z, A-Z, 0-9, -, _ and ., such as 'data'",
-		                 VOLUME_NAME_MAX);
-	list_for_each (&fleet->volumes, const struct volume, v, link)
-		if (strcmp(v->project_id, project_id) == 0) {
-			n++;
-			is_taken |= strcmp(v->name, name) == 0;
-		}
-	if (n >= PROJECT_MAX) {
-		(void)err_set(err, ERR_LIMIT, 0, "there are %zu volumes, which is the most", n);
-		return err_hint(err, "remove some");
-	}
-	if (is_taken) {
-		(void)err_set(err, ERR_CONFLICT, 0, "name: a volume named '%s' exists already",
-		              name);
-		return err_hint(err, "use it, or take another name");
-	}
-	return 0;
-}
-
-static struct volume *volume_new(struct fleet *fleet, const char *project_id,
-                                 const struct volume_wish *wish)
-{
-	struct volume *v = volume_alloc(fleet);
-
-	id_make(v->id, "vo");
-	(void)snprintf(v->project_id, sizeof(v->project_id), "%s", project_id);
-	(void)snprintf(v->key_id, sizeof(v->key_id), "%s", wish->key_id ? wish->key_id : "");
-	v->name = xstrdup(wish->name);
-	v->bytes = wish->bytes ? wish->bytes : VOLUME_MIB_DEFAULT * MIB;
-	v->has_one_writer = wish->has_one_writer;
-	v->notes = json_deep_copy(wish->notes);
-	v->created_us = clock_wall_us();
-	return v;
-}
-
-int volume_create(struct fleet *fleet, const char *project_id, const struct volume_wish *wish,
-                  volume_done_fn done, void *arg, struct err *err)
-{
-	struct msg_request req = {.op = MSG_VOLUME};
-	struct making *m;
-	struct volume *v;
-	int r = check_name(fleet, project_id, wish->name, err);
-
-	if (r == 0 && wish->bytes &&
-	    (wish->bytes < VOLUME_MIB_MIN * MIB || wish->bytes > BYTES_MAX))
-		r = err_field(err, "size_mib", "must be from %d to %llu", VOLUME_MIB_MIN,
-		              (unsigned long long)(BYTES_MAX / MIB));
-	if (r == 0)
-		r = fleet_check_disk(fleet, err);
-	if (r < 0)
-		return r;
-	v = volume_new(fleet, project_id, wish);
-	r = take(v, /* is_asked= */ true, err);
-	if (r < 0) {
-		volume_free(v);
-		return r;
-	}
-	memcpy(req.volume.id, v->id, sizeof(req.volume.id));
-	req.volume.keeper = store_number(fleet->config.store);
-	req.volume.bytes = v->bytes;
-	m = xnew0(struct making);
-	*m = (struct making){.v = v, .done = done, .arg = arg};
-	r = broker_client_ask(fleet->broker, &req, on_made, m, NULL, err);
-	if (r < 0) {
-		free(m);
-		give(v);
-		volume_free(v);
-		return r;
-	}
-	v->is_making = true;
-	list_append(&fleet->volumes, &v->link); /* its name is taken */
 	return 0;
 }
 
@@ -455,7 +308,7 @@ void volume_found(struct fleet *fleet, const struct volume_info *info)
 	if (info->keeper != store_number(fleet->config.store))
 		return; /* of another store: the database was moved away, say */
 	log_warn("volume.orphaned", "id='%s'", info->id);
-	discard(fleet, info->id);
+	volume_drop_bytes(fleet, info->id);
 }
 
 void volumes_settle(struct fleet *fleet)
@@ -463,8 +316,8 @@ void volumes_settle(struct fleet *fleet)
 	list_for_each (&fleet->volumes, struct volume, v, link) {
 		if (!v->is_there)
 			log_error("volume.damaged", "id=%s", v->id);
-		(void)!take(v, /* is_asked= */ false, NULL);
-		meter(v);
+		(void)!volume_take(v, /* is_asked= */ false, NULL);
+		volume_meter(v);
 	}
 }
 

@@ -22,10 +22,12 @@ struct volume;
 #define VOLUME_MIB_MIN     1
 #define VOLUME_MIB_DEFAULT 1024
 
-struct volume_wish {         /* borrowed for the call */
-	const char *name;    /* unique in the project */
-	const char *key_id;  /* of the caller; NULL = none */
-	uint64_t bytes;      /* 0 = VOLUME_MIB_DEFAULT */
+struct volume_wish {        /* borrowed for the call */
+	const char *name;   /* unique in the project */
+	const char *key_id; /* of the caller; NULL = none */
+	/* NULL, or whose files it has at first, as they are at one moment; of the same project. */
+	const struct volume *source;
+	uint64_t bytes;      /* 0 = VOLUME_MIB_DEFAULT, or the source's; never less than that */
 	bool has_one_writer; /* only one running sandbox at a time may write to it */
 	const json_t *notes; /* as of a sandbox; NULL = nothing */
 };

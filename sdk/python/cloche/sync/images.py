@@ -57,9 +57,13 @@ class Images(Caller):
         """One, by id or name."""
         return self.call(request("GET", ["volumes", id_or_name]))
 
-    def create_volume(self, name: str, *, size_mib: Optional[int] = None, one_writer: Optional[bool] = None) -> Json:
-        """Files that outlive sandboxes: `volumes` of a create says where one has them. With `one_writer` only one at a time may write."""
-        return self.call(request("POST", ["volumes"], body={"name": name, "size_mib": size_mib, "one_writer": one_writer}))
+    def create_volume(self, name: str, *, size_mib: Optional[int] = None, one_writer: Optional[bool] = None, source: Optional[str] = None) -> Json:
+        """Files that outlive sandboxes: `volumes` of a create says where one has them. With `one_writer` only one at a time may write.
+
+        With `source`, the id or name of a volume, it is a copy of that one as it is now.
+        """
+        body = {"name": name, "size_mib": size_mib, "one_writer": one_writer, "source": source}
+        return self.call(request("POST", ["volumes"], body=body, timeout=FOREVER if source else None))
 
     def delete_volume(self, id_or_name: str) -> None:
         """With all that is in it; no running sandbox may have it."""
