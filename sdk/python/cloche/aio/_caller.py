@@ -75,7 +75,7 @@ class AsyncCaller:
                 pass
             await pause(RETRY_PAUSES[0])
 
-    async def search(self, path: Sequence[str], query: Mapping[str, Any], limit: Optional[int]) -> AsyncIterator[Event]:
+    async def _search(self, path: Sequence[str], query: Mapping[str, Any], limit: Optional[int]) -> AsyncIterator[Event]:
         """What a search finds, up to `limit`: asks on where a reply has ended at a bound of its own, or was cut off."""
         asked = dict(query)
         way = "before" if query.get("newest") else "after"

@@ -95,7 +95,7 @@ class AsyncAccount(AsyncCaller):
                 yield dict(event.raw)
             return
         query.update({"newest": newest or None, "after": after or None, "before": before})
-        async for event in self.search(["events"], query, limit):
+        async for event in self._search(["events"], query, limit):
             yield dict(event.raw)
 
     async def quota(self, *, project: Optional[str] = None, key: Optional[str] = None) -> Json:

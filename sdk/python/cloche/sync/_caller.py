@@ -76,7 +76,7 @@ class Caller:
                 pass
             pause(RETRY_PAUSES[0])
 
-    def search(self, path: Sequence[str], query: Mapping[str, Any], limit: Optional[int]) -> Iterator[Event]:
+    def _search(self, path: Sequence[str], query: Mapping[str, Any], limit: Optional[int]) -> Iterator[Event]:
         """What a search finds, up to `limit`: asks on where a reply has ended at a bound of its own, or was cut off."""
         asked = dict(query)
         way = "before" if query.get("newest") else "after"

@@ -96,7 +96,7 @@ class Account(Caller):
                 yield dict(event.raw)
             return
         query.update({"newest": newest or None, "after": after or None, "before": before})
-        for event in self.search(["events"], query, limit):
+        for event in self._search(["events"], query, limit):
             yield dict(event.raw)
 
     def quota(self, *, project: Optional[str] = None, key: Optional[str] = None) -> Json:
