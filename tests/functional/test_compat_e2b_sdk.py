@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """E2B's published Python SDK against this daemon: the calls that a program begins with, with three variables set."""
 
+import time
+
 import pytest
 
 e2b = pytest.importorskip("e2b")
@@ -50,6 +52,25 @@ def test_files_are_written_read_watched_and_removed(box):
     box.files.remove("b.txt")
     with pytest.raises(e2b.NotFoundException):
         box.files.read("b.txt")
+
+
+def test_a_picture_is_shown_when_it_is_saved(box):
+    if box.run_code("from PIL import Image").error:
+        pytest.skip("this host has no PIL")
+    saved = box.run_code("Image.new('RGB', (4, 4), 'red').save('red.png'); print('saved')")
+    assert saved.results[0].png and saved.logs.stdout == ["saved\n"]
+    assert box.run_code("import os; os.environ['E2B_SANDBOX']").text == "true"
+
+
+def test_an_interpreter_that_root_has_killed_comes_back(box):
+    """Theirs lives inside and is started again by systemd; here each call has one, whatever became of the last."""
+    pid = box.run_code("import os; os.getpid()").text
+    box.commands.run(f"kill -9 {pid}", user="root")
+    deadline = time.monotonic() + 30
+    while (again := box.run_code("x = 1; x")).error and time.monotonic() < deadline:
+        assert again.error.name == "ContextDied"  # a call that came before the daemon had seen the end
+    assert again.text == "1" and box.run_code("os.getpid()").error.name == "NameError"
+    assert box.run_code("x").text == "1"
 
 
 def test_code_keeps_its_state_and_tells_errors(box):

@@ -311,6 +311,17 @@ def test_a_pil_image_that_is_shown_is_shown_here(kernel):
 
 
 @needs("PIL")
+def test_a_pil_image_that_is_saved_is_shown_to_programs_of_e2b_alone(kernel, tmp_path):
+    save = f"Image.new('RGB', (4, 4)).save('{tmp_path}/a.png')"
+    assert kernel.run(f"from PIL import Image\n{save}").displays == []
+    kernel.env(E2B_SANDBOX="true")
+    assert [png_of(one)[:len(PNG)] for one in kernel.run(save).displays] == [PNG]
+    kernel.env(E2B_SANDBOX="true")
+    assert kernel.run("import io\nImage.new('RGB', (4, 4)).save(io.BytesIO(), 'png')").displays == []
+    assert kernel.run(save).displays == []
+
+
+@needs("PIL")
 def test_a_pil_image_is_a_png(kernel):
     reply = kernel.run("from PIL import Image\nImage.new('RGB', (4, 4), 'red')")
     assert png_of(reply.result).startswith(PNG) and "image/jpeg" not in reply.data

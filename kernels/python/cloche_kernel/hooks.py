@@ -121,7 +121,17 @@ def install(get_display: Callable[[], Display | None]) -> None:
             else:
                 display.show(picture)
 
+        save_file = image.Image.save
+
+        def save(picture: object, fp: object, format: str | None = None, **params: object) -> None:
+            """Where programs of E2B run, a picture that is saved under a name is shown, too: their interpreter does so, and programs read it from there."""
+            save_file(picture, fp, format, **params)
+            display = get_display()
+            if display is not None and isinstance(fp, str) and os.environ.get("E2B_SANDBOX") == "true":
+                display.show(picture)
+
         image.Image.show = show
+        image.Image.save = save
 
     actions = {"IPython.core.display_functions": show_notebook, "PIL.Image": show_pictures, "matplotlib.pyplot": show_matplotlib, "plotly.io._renderers": show_plotly, "altair": show_altair}
     sys.meta_path.insert(0, AfterImport(actions))

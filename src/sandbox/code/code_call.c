@@ -254,6 +254,7 @@ int code_run(struct sandbox *s, const struct code_spec *spec, const struct code_
 	call->ops = ops;
 	call->arg = arg;
 	call->code = xstrdup(spec->code);
+	call->env = spec->call_env;
 	call->timeout_ms = spec->timeout_ms;
 	call->ends_with_caller = spec->ends_with_caller;
 	begin_span(call);

@@ -20,6 +20,8 @@ struct code_spec {            /* borrowed for the call */
 	                         by this */
 	const char *user;
 	const json_t *env;
+	/* Static lines NAME=VALUE: variables for this call alone, where the driver takes them. */
+	const char *call_env;
 	uint64_t timeout_ms; /* from the begin of the run; 0 = none */
 	bool refuses_busy;   /* instead of waiting */
 	/* The call is interrupted when its caller leaves. If the gateway dies, all callers have

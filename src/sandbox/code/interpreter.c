@@ -42,7 +42,7 @@
 #define AGAIN_MAX_US (64 * SECOND_US)
 #define LONG_PAST_US                                                                               \
 	1 /* the deadline, for the next gateway, of a call that is to end with its caller */
-#define ENV_MAX    (TRACESTATE_SIZE + TRACEPARENT_SIZE + 64)
+#define ENV_MAX    (TRACESTATE_SIZE + TRACEPARENT_SIZE + 256) /* with the lines of a wire */
 #define HELD_MAX   (8 * FRAME_WINDOW) /* a window in single bytes, with their heads */
 #define ERROR_NAME "InterpreterDied"
 
@@ -196,12 +196,15 @@ void interpreter_set_split(struct context *c, bool is_split)
 static int put_env(struct context *c, const struct code_call *call)
 {
 	auto_call(buf_done) struct buf lines = BUF_INIT(ENV_MAX);
-	int r;
+	int r = 0;
 
-	if (!call->trace || !c->takes_env)
+	if ((!call->trace && !call->env) || !c->takes_env)
 		return 0;
-	r = buf_printf(&lines, "TRACEPARENT=%s\n", call->trace->parent);
-	if (r == 0 && call->trace->state[0])
+	if (call->env)
+		r = buf_append(&lines, call->env, strlen(call->env));
+	if (r == 0 && call->trace)
+		r = buf_printf(&lines, "TRACEPARENT=%s\n", call->trace->parent);
+	if (r == 0 && call->trace && call->trace->state[0])
 		r = buf_printf(&lines, "TRACESTATE=%s\n", call->trace->state);
 	if (r == 0)
 		r = driver_message_put_head(&c->out, "env", call->number, lines.len);

@@ -26,6 +26,7 @@ struct code_call {
 	const struct code_ops *ops; /* NULL: abandoned */
 	void *arg;
 	char *code;
+	const char *env; /* lines for this call, of code_spec; or NULL */
 	uint64_t timeout_ms;
 	bool ends_with_caller;
 	uint32_t number;

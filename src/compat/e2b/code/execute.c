@@ -20,6 +20,7 @@
 #define PART_MAX      4096 /* a longer line goes out in parts */
 #define PIECE_MAX     (PART_MAX + FRAME_DATA_MAX + sizeof(((struct text_carry *)0)->bytes))
 #define TYPE          "application/json"
+#define CALL_ENV      "E2B_SANDBOX=true\n" /* a picture that is saved is shown then, as by theirs */
 
 static const struct {
 	const char *mime, *name;
@@ -411,7 +412,7 @@ static int choose(struct sandbox *s, struct code_spec *spec, const char **ret_la
 
 int code_execute(struct http_req *req, struct err *err)
 {
-	struct code_spec spec = {.ends_with_caller = true};
+	struct code_spec spec = {.ends_with_caller = true, .call_env = CALL_ENV};
 	const char *language = "python";
 	const json_t *env = NULL;
 	struct sandbox *s;
