@@ -57,9 +57,16 @@ def groups_of(sandbox_id):
     return found
 
 
+def command_of(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # it has just ended, as each `sleep` of the loop does
+        return b""
+
+
 def looping(sandbox_id):
     """The pid of the loop that a test has started in it."""
-    (pid,) = [p for p in groups_of(sandbox_id) if b"the-loop" in Path(f"/proc/{p}/cmdline").read_bytes()]
+    (pid,) = [p for p in groups_of(sandbox_id) if b"the-loop" in command_of(p)]
     return pid
 
 
