@@ -65,7 +65,7 @@ def test_what_the_page_for_movers_shows_runs(project, named, language, interpret
 
 
 def test_templates_that_the_page_names_can_be_built_and_one_s_own_is_imported_and_built_on(named, tmp_path):
-    commands = re.findall(r"cloche template build (?:--shared )?(\S+)", PAGE.read_text())
+    commands = re.findall(r"cloche template build (?:--shared )?([\w-]+)", PAGE.read_text())
     assert commands and all((ROOT / "guest" / "templates" / f"{name}.toml").exists() for name in commands)
     interpreter = pytest.importorskip("e2b_code_interpreter")
     (tmp_path / "image").write_bytes(docker_save([busybox_layer().bytes(), SHELL.bytes()]))
