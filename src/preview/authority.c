@@ -22,13 +22,6 @@
 #define NO_ADDRESS "excluded;IP:0.0.0.0/0.0.0.0,excluded;IP:0:0:0:0:0:0:0:0/0:0:0:0:0:0:0:0"
 #define NAMES_SIZE (4 * (HOSTNAME_SIZE + 16))
 
-static bool put_serial(X509 *cert)
-{
-	uint8_t serial[CERTIFICATE_SERIAL_SIZE];
-
-	return RAND_bytes(serial, sizeof(serial)) == 1 && certificate_set_serial(cert, serial);
-}
-
 /* The name has a random part, so that an authority and its successor differ in it. */
 static bool put_root_name(X509 *cert)
 {
@@ -50,7 +43,7 @@ static bool fill_root(X509 *cert, EVP_PKEY *key, const struct hostname *domain, 
 
 	(void)snprintf(names, sizeof(names), "critical,permitted;DNS:%s,%s", domain->text,
 	               NO_ADDRESS);
-	return X509_set_version(cert, X509_VERSION_3) == 1 && put_serial(cert) &&
+	return X509_set_version(cert, X509_VERSION_3) == 1 && certificate_set_random_serial(cert) &&
 	       put_root_name(cert) &&
 	       certificate_set_dates(cert, now_s - AUTHORITY_DAY_S,
 	                             now_s + AUTHORITY_DAYS * AUTHORITY_DAY_S) &&
@@ -184,8 +177,8 @@ static const struct authority_root *find_signer(const struct authority *a, time_
 }
 
 /* server_name: "", or one that is in the certificate beside the usual three. */
-static bool fill_leaf(const struct authority_root *root, X509 *cert, EVP_PKEY *key,
-                      const char *domain, const char *server_name, time_t now_s)
+static X509 *sign_leaf(const struct authority_root *root, EVP_PKEY *key, const char *domain,
+                       const char *server_name, time_t now_s)
 {
 	const time_t until_s = now_s + AUTHORITY_LEAF_DAYS * AUTHORITY_DAY_S;
 	char names[NAMES_SIZE], wildcard[HOSTNAME_SIZE + 2];
@@ -193,31 +186,23 @@ static bool fill_leaf(const struct authority_root *root, X509 *cert, EVP_PKEY *k
 	(void)snprintf(wildcard, sizeof(wildcard), "%s%s", strchr(domain, '.') ? "*." : "", domain);
 	(void)snprintf(names, sizeof(names), "DNS:%s,DNS:api.%s,DNS:%s", domain, domain,
 	               *server_name ? server_name : wildcard);
-	return X509_set_version(cert, X509_VERSION_3) == 1 && put_serial(cert) &&
-	       certificate_add_name(X509_get_subject_name(cert), "O", "cloche") &&
-	       X509_set_issuer_name(cert, X509_get_subject_name(root->cert)) == 1 &&
-	       certificate_set_dates(cert, now_s - AUTHORITY_DAY_S, MIN(until_s, root->until_s)) &&
-	       X509_set_pubkey(cert, key) == 1 &&
-	       certificate_add_extension(cert, root->cert, NID_basic_constraints,
-	                                 "critical,CA:FALSE") &&
-	       certificate_add_extension(cert, root->cert, NID_key_usage,
-	                                 "critical,digitalSignature") &&
-	       certificate_add_extension(cert, root->cert, NID_ext_key_usage, "serverAuth") &&
-	       certificate_add_extension(cert, root->cert, NID_subject_key_identifier, "hash") &&
-	       certificate_add_extension(cert, root->cert, NID_authority_key_identifier,
-	                                 "keyid:always") &&
-	       certificate_add_extension(cert, root->cert, NID_subject_alt_name, names) &&
-	       X509_sign(cert, root->key, EVP_sha256()) > 0;
+	return certificate_sign_leaf(&(struct certificate_leaf){
+		.issuer = root->cert,
+		.issuer_key = root->key,
+		.key = key,
+		.names = names,
+		.from_s = now_s - AUTHORITY_DAY_S,
+		.until_s = MIN(until_s, root->until_s),
+	});
 }
 
 static int make_leaf(struct authority *a, const char *server_name, time_t now_s)
 {
 	EVP_PKEY *key = EVP_EC_gen(CERTIFICATE_CURVE);
-	X509 *cert = key ? X509_new() : NULL;
+	X509 *cert = key ? sign_leaf(find_signer(a, now_s), key, a->domain.text, server_name, now_s)
+	                 : NULL;
 
-	if (!cert ||
-	    !fill_leaf(find_signer(a, now_s), cert, key, a->domain.text, server_name, now_s)) {
-		X509_free(cert);
+	if (!cert) {
 		EVP_PKEY_free(key);
 		return -EINVAL;
 	}

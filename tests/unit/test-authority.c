@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preview/authority.h"
 
+#include "certificate-check.h"
 #include "test.h"
 
 #include <fcntl.h>
 #include <ftw.h>
-#include <openssl/pem.h>
-#include <openssl/x509v3.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -46,32 +45,6 @@ static struct authority *open_at(const char *dir, const char *domain, time_t now
 	return a;
 }
 
-/* An errno of X509_verify_cert() for what a client that trusts the PEM is shown at that time. */
-static int verify(const char *pem, X509 *cert, const char *name, time_t now_s)
-{
-	X509_STORE *store = X509_STORE_new();
-	X509_STORE_CTX *ctx = X509_STORE_CTX_new();
-	BIO *bio = BIO_new_mem_buf(pem, -1);
-	X509 *root;
-	int result;
-
-	while ((root = PEM_read_bio_X509(bio, NULL, NULL, NULL))) {
-		CHECK(X509_STORE_add_cert(store, root) == 1);
-		X509_free(root);
-	}
-	CHECK(X509_STORE_CTX_init(ctx, store, cert, NULL) == 1);
-	X509_VERIFY_PARAM_set_flags(X509_STORE_CTX_get0_param(ctx), X509_V_FLAG_X509_STRICT);
-	X509_VERIFY_PARAM_set_time(X509_STORE_CTX_get0_param(ctx), now_s);
-	(void)X509_STORE_CTX_set_purpose(ctx, X509_PURPOSE_SSL_SERVER);
-	(void)X509_VERIFY_PARAM_set1_host(X509_STORE_CTX_get0_param(ctx), name, 0);
-	(void)X509_verify_cert(ctx);
-	result = X509_STORE_CTX_get_error(ctx);
-	X509_STORE_CTX_free(ctx);
-	X509_STORE_free(store);
-	BIO_free(bio);
-	return result;
-}
-
 static X509 *certify(struct authority *a, const char *name, time_t now_s)
 {
 	EVP_PKEY *key;
@@ -89,11 +62,13 @@ TEST(one_certificate_is_good_for_all_names_below_the_domain_and_for_no_other)
 	const char *pem = authority_pem(a);
 	X509 *leaf = certify(a, "3000-abc.box.test", START_S);
 
-	CHECK_INT(verify(pem, leaf, "3000-abc.box.test", START_S), X509_V_OK);
-	CHECK_INT(verify(pem, leaf, "api.box.test", START_S), X509_V_OK);
-	CHECK_INT(verify(pem, leaf, "box.test", START_S), X509_V_OK);
-	CHECK_INT(verify(pem, leaf, "example.com", START_S), X509_V_ERR_HOSTNAME_MISMATCH);
-	CHECK_INT(verify(pem, leaf, "a.b.box.test", START_S), X509_V_ERR_HOSTNAME_MISMATCH);
+	CHECK_INT(certificate_check(pem, leaf, "3000-abc.box.test", START_S), X509_V_OK);
+	CHECK_INT(certificate_check(pem, leaf, "api.box.test", START_S), X509_V_OK);
+	CHECK_INT(certificate_check(pem, leaf, "box.test", START_S), X509_V_OK);
+	CHECK_INT(certificate_check(pem, leaf, "example.com", START_S),
+	          X509_V_ERR_HOSTNAME_MISMATCH);
+	CHECK_INT(certificate_check(pem, leaf, "a.b.box.test", START_S),
+	          X509_V_ERR_HOSTNAME_MISMATCH);
 	CHECK(certify(a, "evil.example", START_S) == leaf); /* the client sees that it is not */
 	authority_free(a);
 }
@@ -104,10 +79,12 @@ TEST(below_a_domain_of_one_label_each_name_has_a_certificate_of_its_own)
 	struct authority *a = open_at(dir, "localhost", START_S);
 	const char *name = "3000-abc.localhost", *odd = "x.localhost,DNS:example.com";
 
-	CHECK_INT(verify(authority_pem(a), certify(a, NULL, START_S), name, START_S),
+	CHECK_INT(certificate_check(authority_pem(a), certify(a, NULL, START_S), name, START_S),
 	          X509_V_ERR_HOSTNAME_MISMATCH); /* why it needs one */
-	CHECK_INT(verify(authority_pem(a), certify(a, name, START_S), name, START_S), X509_V_OK);
-	CHECK_INT(verify(authority_pem(a), certify(a, odd, START_S), "example.com", START_S),
+	CHECK_INT(certificate_check(authority_pem(a), certify(a, name, START_S), name, START_S),
+	          X509_V_OK);
+	CHECK_INT(certificate_check(authority_pem(a), certify(a, odd, START_S), "example.com",
+	                            START_S),
 	          X509_V_ERR_HOSTNAME_MISMATCH);
 	authority_free(a);
 }
@@ -121,13 +98,14 @@ TEST(a_certificate_is_renewed_before_it_expires_without_a_restart)
 
 	CHECK_INT(X509_cmp(certify(a, NULL, kept_s), first), 0);
 	CHECK(X509_cmp(certify(a, NULL, kept_s + 1), first) != 0);
-	CHECK_INT(verify(authority_pem(a), first, "box.test", kept_s + 1), X509_V_OK);
-	CHECK_INT(verify(authority_pem(a), first, "box.test",
-	                 START_S + AUTHORITY_LEAF_DAYS * DAY_S + 1),
+	CHECK_INT(certificate_check(authority_pem(a), first, "box.test", kept_s + 1), X509_V_OK);
+	CHECK_INT(certificate_check(authority_pem(a), first, "box.test",
+	                            START_S + AUTHORITY_LEAF_DAYS * DAY_S + 1),
 	          X509_V_ERR_CERT_HAS_EXPIRED);
 	for (int day = 0; day < AUTHORITY_DAYS; day += 61)
-		CHECK_INT(verify(authority_pem(a), certify(a, NULL, START_S + day * DAY_S),
-		                 "api.box.test", START_S + day * DAY_S),
+		CHECK_INT(certificate_check(authority_pem(a),
+		                            certify(a, NULL, START_S + day * DAY_S), "api.box.test",
+		                            START_S + day * DAY_S),
 		          X509_V_OK);
 	X509_free(first);
 	authority_free(a);
@@ -166,16 +144,20 @@ TEST(an_authority_is_followed_by_the_next_before_it_expires)
 	a = open_at(dir, "box.test", end_s - 100 * DAY_S);
 	CHECK_INT(authority_count(a), 2);
 	both = xstrdup(authority_pem(a));
-	CHECK_INT(verify(old, certify(a, NULL, end_s - 99 * DAY_S), "box.test", end_s - 99 * DAY_S),
+	CHECK_INT(certificate_check(old, certify(a, NULL, end_s - 99 * DAY_S), "box.test",
+	                            end_s - 99 * DAY_S),
 	          X509_V_OK);
-	CHECK_INT(verify(both, certify(a, NULL, end_s + DAY_S), "box.test", end_s + DAY_S),
-	          X509_V_OK);
-	CHECK(verify(old, certify(a, NULL, end_s + DAY_S), "box.test", end_s + DAY_S) != X509_V_OK);
+	CHECK_INT(
+		certificate_check(both, certify(a, NULL, end_s + DAY_S), "box.test", end_s + DAY_S),
+		X509_V_OK);
+	CHECK(certificate_check(old, certify(a, NULL, end_s + DAY_S), "box.test", end_s + DAY_S) !=
+	      X509_V_OK);
 	authority_free(a);
 	a = open_at(dir, "box.test", end_s + DAY_S); /* the old one is dropped */
 	CHECK_INT(authority_count(a), 1);
-	CHECK_INT(verify(both, certify(a, NULL, end_s + DAY_S), "box.test", end_s + DAY_S),
-	          X509_V_OK);
+	CHECK_INT(
+		certificate_check(both, certify(a, NULL, end_s + DAY_S), "box.test", end_s + DAY_S),
+		X509_V_OK);
 	authority_free(a);
 }
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "certificate-check.h"
 #include "test.h"
 #include "wall/transport/issuer.h"
 
-#include <openssl/pem.h>
-#include <openssl/x509v3.h>
 #include <string.h>
 
 #define SANDBOX "sb_aaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -36,25 +35,9 @@ static struct host host_of(const char *text)
 	return host;
 }
 
-/* An errno of X509_verify_cert() for a certificate that is shown under a name. */
 static int verify(const struct issuer *trusted, X509 *cert, const char *name)
 {
-	X509_STORE *store = X509_STORE_new();
-	X509_STORE_CTX *ctx = X509_STORE_CTX_new();
-	X509 *root = certificate_of(trusted);
-	int result;
-
-	CHECK(X509_STORE_add_cert(store, root) == 1 &&
-	      X509_STORE_CTX_init(ctx, store, cert, NULL) == 1);
-	X509_VERIFY_PARAM_set_flags(X509_STORE_CTX_get0_param(ctx), X509_V_FLAG_X509_STRICT);
-	(void)X509_STORE_CTX_set_purpose(ctx, X509_PURPOSE_SSL_SERVER);
-	(void)X509_VERIFY_PARAM_set1_host(X509_STORE_CTX_get0_param(ctx), name, 0);
-	(void)X509_verify_cert(ctx);
-	result = X509_STORE_CTX_get_error(ctx);
-	X509_STORE_CTX_free(ctx);
-	X509_STORE_free(store);
-	X509_free(root);
-	return result;
+	return certificate_check(issuer_pem(trusted), cert, name, time(NULL));
 }
 
 TEST(a_wall_that_follows_another_has_the_same_issuers)

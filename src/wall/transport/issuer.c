@@ -15,7 +15,6 @@
 #include <openssl/ec.h>
 #include <openssl/kdf.h>
 #include <openssl/param_build.h>
-#include <openssl/rand.h>
 #include <openssl/x509v3.h>
 #include <stdio.h>
 #include <string.h>
@@ -201,10 +200,9 @@ const char *issuer_pem(const struct issuer *a)
 	return a->pem;
 }
 
-static bool fill_leaf(const struct issuer *a, X509 *cert, const struct host *host)
+static X509 *sign_leaf(const struct issuer *a, const struct host *host, time_t now_s)
 {
 	char name[HOST_SIZE], alternative[HOST_SIZE + 8];
-	uint8_t serial[CERTIFICATE_SERIAL_SIZE];
 
 	if (host->is_name)
 		host_format(host, name);
@@ -212,23 +210,14 @@ static bool fill_leaf(const struct issuer *a, X509 *cert, const struct host *hos
 		address_format(&host->address, name); /* without the brackets of a URL */
 	(void)snprintf(alternative, sizeof(alternative), "%s:%s", host->is_name ? "DNS" : "IP",
 	               name);
-	return RAND_bytes(serial, sizeof(serial)) == 1 && certificate_set_serial(cert, serial) &&
-	       X509_set_version(cert, X509_VERSION_3) == 1 &&
-	       certificate_add_name(X509_get_subject_name(cert), "O", "cloche") &&
-	       X509_set_issuer_name(cert, X509_get_subject_name(a->cert)) == 1 &&
-	       X509_gmtime_adj(X509_getm_notBefore(cert), -DAY_S) &&
-	       X509_gmtime_adj(X509_getm_notAfter(cert), LEAF_DAYS * DAY_S) &&
-	       X509_set_pubkey(cert, a->leaf_key) == 1 &&
-	       certificate_add_extension(cert, a->cert, NID_basic_constraints,
-	                                 "critical,CA:FALSE") &&
-	       certificate_add_extension(cert, a->cert, NID_key_usage,
-	                                 "critical,digitalSignature") &&
-	       certificate_add_extension(cert, a->cert, NID_ext_key_usage, "serverAuth") &&
-	       certificate_add_extension(cert, a->cert, NID_subject_key_identifier, "hash") &&
-	       certificate_add_extension(cert, a->cert, NID_authority_key_identifier,
-	                                 "keyid:always") &&
-	       certificate_add_extension(cert, a->cert, NID_subject_alt_name, alternative) &&
-	       X509_sign(cert, a->key, EVP_sha256()) > 0;
+	return certificate_sign_leaf(&(struct certificate_leaf){
+		.issuer = a->cert,
+		.issuer_key = a->key,
+		.key = a->leaf_key,
+		.names = alternative,
+		.from_s = now_s - DAY_S,
+		.until_s = now_s + LEAF_DAYS * DAY_S,
+	});
 }
 
 /* The host's place, or that of the least recently used one. */
@@ -264,11 +253,9 @@ int issuer_certify(struct issuer *a, const struct host *host, X509 **ret_cert, E
 		return -EINVAL;
 	if (a->is_shared || !is_good(l, host, now_s)) {
 		X509_free(take_ptr(l->cert));
-		l->cert = X509_new();
-		if (!l->cert || !fill_leaf(a, l->cert, host)) {
-			X509_free(take_ptr(l->cert));
+		l->cert = sign_leaf(a, host, now_s);
+		if (!l->cert)
 			return -EINVAL;
-		}
 		l->host = *host;
 		l->made_s = now_s;
 	}
