@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures of the functional suite: the command line on the session's daemon."""
+"""Fixtures of the functional suite: the command line on the session's daemon, and what tests there make."""
 
+import contextlib
 import tempfile
+import uuid
 
 import pytest
+from cloche import errors
 from harness.cli import Cli
 from harness.sources import Sources
 
@@ -19,6 +22,21 @@ def box(cli):
     id = cli.ok("create").strip()
     yield id
     cli("rm", "-f", id)
+
+
+@pytest.fixture
+def volume(client):
+    """A function that makes volumes; all that are left are removed at the end."""
+    made = []
+
+    def make(**fields):
+        made.append(client.create_volume("v-" + uuid.uuid4().hex[:12], **fields)["name"])
+        return made[-1]
+
+    yield make
+    for name in made:
+        with contextlib.suppress(errors.NotFound):
+            client.delete_volume(name)
 
 
 @pytest.fixture(scope="session")

@@ -29,21 +29,6 @@ cd /v && sudo find . -printf '%p %y %m %U:%G %s %n %l %b ' -exec stat -c '%X %Y'
 """
 
 
-@pytest.fixture
-def volume(client):
-    """A function that makes volumes; all that are left are removed at the end."""
-    made = []
-
-    def make(**fields):
-        made.append(client.create_volume("c-" + uuid.uuid4().hex[:12], **fields)["name"])
-        return made[-1]
-
-    yield make
-    for name in made:
-        with contextlib.suppress(errors.NotFound):
-            client.delete_volume(name)
-
-
 def look(client, name):
     with client.create(volumes={"/v": {"volume": name, "read_only": True}}) as sandbox:
         return sandbox.run(LOOK, timeout=60).check().stdout

@@ -4,7 +4,6 @@
 import contextlib
 import sqlite3
 import subprocess
-import uuid
 
 import pytest
 from cloche import Client, errors
@@ -12,23 +11,6 @@ from harness.daemon import Daemon, wait_for
 from harness.schema import go_back
 
 pytestmark = pytest.mark.jail("a vm has no volumes")
-
-
-@pytest.fixture
-def volume(client):
-    """A function that makes volumes; all that are left are removed at the end."""
-    made = []
-
-    def make(**fields):
-        made.append(client.create_volume("v-" + uuid.uuid4().hex[:12], **fields)["name"])
-        return made[-1]
-
-    yield make
-    for name in made:
-        try:
-            client.delete_volume(name)
-        except errors.NotFound:
-            pass
 
 
 def put(sandbox, path, text):
