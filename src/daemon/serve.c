@@ -5,7 +5,7 @@
 #include "base/fd.h"
 #include "daemon/daemon.h"
 #include "daemon/gateway/settings_check.h"
-#include "daemon/launcher.h"
+#include "daemon/launcher/launcher.h"
 #include "daemon/notify.h"
 
 #include <stdio.h>

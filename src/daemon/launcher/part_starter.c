@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/part_starter.h"
+#include "daemon/launcher/part_starter.h"
 
 #include <string.h>
 #include <unistd.h>
