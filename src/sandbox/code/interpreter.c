@@ -7,13 +7,6 @@
  * context loses its state. To kill it, FORGET is sent: the agent kills the whole tree and there is
  * nothing to wait for, so the next process may start at once.
  *
- * After a restart of the gateway the process is found again by its channel, but its position in the
- * stream is unknown: the bytes that the agent still holds may begin in the middle of a message. So
- * the process is asked to `sync`, which it answers once the call that it may have been running has
- * ended; everything before the answer was for callers that are gone. Code normally reaches the
- * agent as one frame or not at all. While it is sent in several pieces, the row says so, and a
- * process that may have got half of it is dropped.
- *
  * Timeouts: a call over its time is interrupted; if it does not end within the grace time, its
  * interpreter is killed. That also holds across a restart of the gateway (crash_counters.h); there
  * a call that was to end with its caller is over its time at once. While the gateway lives, such a
@@ -34,10 +27,7 @@
 #include <signal.h>
 #include <string.h>
 
-#define START_US     (30 * SECOND_US)  /* a cold disk, a busy host */
-#define EMULATED_US  (120 * SECOND_US) /* and all of it emulated */
 #define GRACE_US     (2 * SECOND_US)
-#define ORPHAN_US    (1 * SECOND_US)
 #define AGAIN_US     (1 * SECOND_US) /* between the first two interrupts of an abandoned call */
 #define AGAIN_MAX_US (64 * SECOND_US)
 #define LONG_PAST_US                                                                               \
@@ -45,16 +35,6 @@
 #define ENV_MAX    (TRACESTATE_SIZE + TRACEPARENT_SIZE + 256) /* with the lines of a wire */
 #define HELD_MAX   (8 * FRAME_WINDOW) /* a window in single bytes, with their heads */
 #define ERROR_NAME "InterpreterDied"
-
-static const struct channel_ops channel_ops;
-
-static uint64_t start_us(const struct context *c)
-{
-	const uint64_t us =
-		engine_traits(c->sandbox->engine)->may_be_emulated ? EMULATED_US : START_US;
-
-	return us * MAX(c->language->start_weight, 1U);
-}
 
 void interpreter_set_phase(struct context *c, enum interpreter_phase phase, uint64_t in_us)
 {
@@ -94,8 +74,7 @@ void interpreter_wake(struct context *c)
 	loop_defer(c->loop, turn_end, c);
 }
 
-/* Resets the state to that of no process. */
-static void reset(struct context *c)
+void interpreter_reset(struct context *c)
 {
 	channel_forget(&c->channel);
 	broker_client_cancel(c->sandbox->fleet->broker, c->usage_tag);
@@ -124,7 +103,7 @@ void interpreter_drop(struct context *c, const char *cause, const char *message)
 {
 	const struct code_end end = {.status = CODE_DIED, .cause = cause, .count = c->count};
 
-	reset(c);
+	interpreter_reset(c);
 	if (c->running)
 		end_as_dead(c->running, &end, message);
 	interpreter_wake(c);
@@ -238,8 +217,6 @@ static struct context *context_of(struct channel *ch)
 	return container_of(ch, struct context, channel);
 }
 
-static void start_afresh(struct context *c, const char *why);
-
 /* The process never ran; the message says what the client can do. */
 static void fail_start(struct context *c, struct code_call *call, const struct channel_exit *x)
 {
@@ -269,7 +246,7 @@ static void died(struct context *c, bool is_oom)
 	                       .exit_code = (int)x.value};
 	char message[120];
 
-	reset(c);
+	interpreter_reset(c);
 	interpreter_wake(c);
 	if (x.how == EXIT_FAILED) {
 		fail_start(c, call, &x);
@@ -322,7 +299,8 @@ void interpreter_settle_exit(struct context *c)
 	if (c->held.len > 0 || interpreter_is_paused(c))
 		return;
 	if (c->is_forked && c->state == CONTEXT_STARTING) {
-		start_afresh(c, c->exit.how == EXIT_FAILED ? c->exit.message : "it ended");
+		interpreter_start_afresh(c,
+		                         c->exit.how == EXIT_FAILED ? c->exit.message : "it ended");
 		return;
 	}
 	if (exit_may_be_oom(&c->exit) && code_current(c) && ask_for_cause(c))
@@ -341,15 +319,19 @@ static void on_exit_frame(struct channel *ch, const struct channel_exit *x)
 	interpreter_settle_exit(c);
 }
 
-static void on_lost(struct channel *ch, const struct err *why)
+void interpreter_lost(struct context *c, const struct err *why)
 {
-	struct context *c = context_of(ch);
 	struct code_call *call = code_current(c);
 
-	reset(c);
+	interpreter_reset(c);
 	if (call)
 		code_fail(call, why);
 	interpreter_wake(c);
+}
+
+static void on_lost(struct channel *ch, const struct err *why)
+{
+	interpreter_lost(context_of(ch), why);
 }
 
 static void on_silent(struct channel *ch)
@@ -383,7 +365,7 @@ static int on_output(struct channel *ch, enum frame_stream stream, const char *d
 	return interpreter_take(context_of(ch), stream, data, len);
 }
 
-static const struct channel_ops channel_ops = {
+const struct channel_ops interpreter_channel_ops = {
 	.on_output = on_output,
 	.on_gap = on_gap,
 	.on_room = on_room,
@@ -440,15 +422,16 @@ static void on_timer(struct loop *loop, void *arg)
 		if (c->sync && c->channel.has_started)
 			break; /* it runs a call of an earlier gateway */
 		if (c->sync && awaits_agent(c)) {
-			interpreter_set_phase(c, PHASE_START, start_us(c));
+			interpreter_set_phase(c, PHASE_START, interpreter_start_us(c));
 			break;
 		}
 		(void)err_set(&err, ERR_UNAVAILABLE, 0, "the interpreter did not get ready");
-		on_lost(&c->channel, &err);
+		interpreter_lost(c, &err);
 		break;
 	case PHASE_CALL:
 		if (c->sync && c->sandbox->state != SANDBOX_RUNNING) {
-			interpreter_set_phase(c, PHASE_CALL, ORPHAN_US); /* it cannot answer */
+			interpreter_set_phase(c, PHASE_CALL,
+			                      INTERPRETER_ORPHAN_US); /* it cannot answer */
 			break;
 		}
 		time_up(c);
@@ -489,135 +472,4 @@ void interpreter_done(struct context *c)
 	buf_done(&c->in);
 	buf_done(&c->out);
 	buf_done(&c->held);
-}
-
-static void on_forked(const struct msg_reply *reply, void *arg)
-{
-	struct context *c = arg;
-
-	c->fork_tag = 0;
-	/* If the broker died, a fork may exist that it did not report, and may have run a call. */
-	if (reply->err.code != ERR_NONE && c->state == CONTEXT_STARTING)
-		start_afresh(c, reply->err.message);
-}
-
-/* The agent expects it by now, or soon. */
-static int ask_for_fork(struct context *c, const char *tag, struct err *err)
-{
-	struct msg_request req = {.op = MSG_FORK};
-
-	memcpy(req.id, c->sandbox->id, sizeof(req.id));
-	memcpy(req.fork.tag, tag, sizeof(req.fork.tag));
-	return broker_client_ask(c->sandbox->fleet->broker, &req, on_forked, c, &c->fork_tag, err);
-}
-
-static int send_start(struct context *c, struct link *l, bool may_fork, struct err *err)
-{
-	auto_json json_t *argv = language_argv(c->language);
-	const struct exec_spec spec = {.argv = argv, .cwd = c->cwd, .user = c->user, .env = c->env};
-	char tag[ID_SIZE];
-	struct start start;
-	int r;
-
-	/* The tag is for the process, not the context: the tree of an earlier process may still be
-	 * dying. */
-	id_make(tag, "in");
-	r = sandbox_take_channel(c->sandbox, &c->number, err);
-	if (r == 0)
-		r = exec_command_build(c->sandbox, &spec, tag, &start, err);
-	if (r < 0)
-		return r;
-	c->starts += may_fork; /* else it is the same start, in the other way */
-	r = c->name ? context_save(c, err) : 0;
-	if (r < 0) {
-		start_done(&start);
-		return r;
-	}
-	c->is_forked = may_fork && language_can_fork(c->language, &start);
-	start.kind = c->is_forked ? START_FORKED : START_KERNEL;
-	r = channel_start(&c->channel, l, c->number, &channel_ops, &start);
-	start_done(&start);
-	if (r == -ENOSPC)
-		return err_set(err, ERR_LIMIT, 0,
-		               "the sandbox has %d execs, contexts and file operations under way, "
-		               "which is the most",
-		               FRAME_CHANNELS);
-	if (r < 0)
-		return err_set(err, ERR_UNAVAILABLE, -r, "the sandbox's agent does not take more");
-	if (!c->is_forked || ask_for_fork(c, tag, err) == 0)
-		return 0;
-	channel_forget(&c->channel);
-	return send_start(c, l, /* may_fork= */ false, err);
-}
-
-static int begin(struct context *c, bool may_fork, struct err *err)
-{
-	struct link *l = sandbox_link(c->sandbox, err);
-	int r = l ? send_start(c, l, may_fork, err) : -EAGAIN;
-
-	if (r < 0)
-		return r;
-	c->is_fresh = true;
-	c->state = CONTEXT_STARTING;
-	interpreter_set_phase(c, PHASE_START, start_us(c));
-	return 0;
-}
-
-/* A fork is only a faster way: if it fails, the ordinary start is used, and the caller does not
- * notice. */
-static void start_afresh(struct context *c, const char *why)
-{
-	struct err err;
-
-	log_debug("context.no_fork", "sandbox=%s context=%s why='%s'", c->sandbox->id, c->id, why);
-	reset(c);
-	if (begin(c, /* may_fork= */ false, &err) < 0)
-		on_lost(&c->channel, &err);
-}
-
-int interpreter_start(struct context *c, struct err *err)
-{
-	return begin(c, /* may_fork= */ true, err);
-}
-
-/* A call with a timeout that lost its caller with the gateway gets the rest of its time, and a
- * moment to report its end. */
-static void await_orphan(struct context *c)
-{
-	uint64_t now_us = loop_now_us(c->loop);
-	uint64_t left_us = c->orphan_until_us > now_us ? c->orphan_until_us - now_us : 0;
-
-	interpreter_set_phase(c, PHASE_CALL, MAX(left_us, (uint64_t)ORPHAN_US));
-}
-
-/* The random generators of a copy have the state of the original, so they are reseeded. The answer
- * comes before that to `sync`, and is ignored. */
-static int put_renewal(struct context *c)
-{
-	unsigned char seed[32];
-	int r = driver_message_put_head(&c->out, "renew", c->sync ^ 1, sizeof(seed));
-
-	random_bytes(seed, sizeof(seed));
-	return r < 0 ? r : buf_append(&c->out, seed, sizeof(seed));
-}
-
-void interpreter_rejoin(struct context *c)
-{
-	if (c->is_split) {
-		c->is_split = false; /* the agent is told to forget it as unknown */
-		return;
-	}
-	channel_adopt(&c->channel, c->sandbox->link, c->number, &channel_ops, 0);
-	random_bytes(&c->sync, sizeof(c->sync));
-	c->sync |= UINT32_C(1) << 31; /* as no call's number is, nor will be for long */
-	c->state = CONTEXT_BUSY;
-	c->is_named = false;
-	if (c->orphan_until_us > 0)
-		await_orphan(c);
-	else /* its start was under way, and may have got lost with who had asked for it */
-		interpreter_set_phase(c, PHASE_START, start_us(c));
-	if ((c->is_copied && put_renewal(c) < 0) ||
-	    driver_message_put_head(&c->out, "sync", c->sync, 0) < 0)
-		abort(); /* it was empty */
-	c->is_copied = false;
 }

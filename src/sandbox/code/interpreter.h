@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* Shared by context.c, interpreter.c and code_call.c. */
+/* Shared by context.c, the interpreter's files and code_call.c. */
+#include "base/units.h"
 #include "sandbox/code/code_call.h"
 #include "sandbox/code/language.h"
 #include "sandbox/model/sandbox_private.h"
@@ -8,6 +9,8 @@
 
 #define CONTEXTS_MAX 16 /* of a sandbox */
 #define QUEUE_MAX    64 /* calls that wait, of a context */
+/* A call that has lost its caller has this long to report its end. */
+#define INTERPRETER_ORPHAN_US SECOND_US
 
 enum interpreter_phase {
 	PHASE_NONE,
@@ -104,8 +107,6 @@ must_check int context_row_json(const struct context *c, struct buf *out);
 /* interpreter.c */
 void interpreter_init(struct context *c);
 void interpreter_done(struct context *c);
-must_check int interpreter_start(struct context *c, struct err *err);
-void interpreter_rejoin(struct context *c); /* rejoins one that an earlier gateway started */
 /* Kills it with all that it started. A running call ends with that cause. */
 void interpreter_drop(struct context *c, const char *cause, const char *message);
 void interpreter_run(struct context *c, struct code_call *call); /* must be idle */
@@ -119,6 +120,16 @@ void interpreter_set_deadline(struct context *c, uint64_t in_us); /* on record; 
 void interpreter_set_split(struct context *c, bool is_split);     /* on record */
 /* The process has ended; that is handled once all its output was taken. */
 void interpreter_settle_exit(struct context *c);
+void interpreter_reset(struct context *c); /* to the state of no process */
+void interpreter_lost(struct context *c, const struct err *why);
+extern const struct channel_ops interpreter_channel_ops;
+
+/* interpreter_start.c */
+must_check int interpreter_start(struct context *c, struct err *err);
+/* In place of a fork that failed. */
+void interpreter_start_afresh(struct context *c, const char *why);
+uint64_t interpreter_start_us(const struct context *c); /* a start may take as long */
+void interpreter_rejoin(struct context *c); /* rejoins one that an earlier gateway started */
 
 /* interpreter_stream.c */
 must_check int interpreter_take(struct context *c, enum frame_stream stream, const char *data,
