@@ -10,7 +10,7 @@
  * drain: the reply has gone out, the rest of the body is read and dropped. closing: what is
  * buffered is sent. linger: our end is shut, and the client's bytes are dropped until it closes
  * too. Without that, a close() with unread bytes would make the kernel send a reset, and the client
- * could lose the reply. Only conn_move() in conn.c changes the state.
+ * could lose the reply. Only conn_move() changes the state.
  *
  * Functions that handlers call never touch the socket: they fill buffers and call conn_kick(), and
  * the pump runs at the end of the turn. So no callback runs inside another.
@@ -131,6 +131,11 @@ void conn_cut(struct conn *c); /* ends it now: on_done(false); freed at the end 
 void conn_refuse(struct conn *c, const struct err *err);
 /* Grants "Expect: 100-continue" if the client waits for it, and starts the body's deadline. */
 void conn_take_body(struct conn *c);
+
+/* conn_step.c */
+void conn_move(struct conn *c, enum conn_state next);
+bool conn_wants_read(const struct conn *c); /* in its state */
+bool conn_step(struct conn *c);             /* returns whether anything moved */
 
 /* router.c: checks and routes a request whose head is complete. */
 void router_dispatch(struct http_req *req);
