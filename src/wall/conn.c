@@ -5,73 +5,24 @@
  * For a rule about names the wall resolves the name itself, so a guest that maps names elsewhere,
  * in /etc/hosts or by its own DNS, still reaches the host that was judged.
  *
- * In some protocols the server speaks first, so the guest is silent: when it has sent nothing for a
- * while, the connection is judged as one without a name. If that would deny it, the guest gets some
- * more time, since it may only be slow (emulated, or short of CPU).
- *
  * What is denied is told so in words, if its first bytes show a protocol that has some: a request
  * of HTTP gets 403 (proxy.c), TLS the same inside or, where nothing inside trusts the wall's
  * issuer, an alert. All else is reset.
  */
 #include "wall/conn.h"
 
-#include "net/packet/clienthello.h"
-#include "wall/dns_tcp.h"
-#include "wall/proxy.h"
+#include "wall/conn_private.h"
 #include "wall/stub.h"
-#include "wall/transport/pump.h"
-#include "wall/transport/reach.h"
 #include "wall/transport/sockaddr.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <string.h>
-#include <sys/epoll.h>
 
 #define ORIGINAL_DST    80 /* SO_ORIGINAL_DST of IPv4 and IPv6 netfilter; their headers clash */
 #define ACCEPTS_A_TURN  16
-#define PEEK_US         UINT64_C(5000000)
-#define PEEK_OTHER_US   UINT64_C(1000000) /* on ports where the server may speak first */
-#define PEEK_MORE_US    UINT64_C(10000000)
-#define PEEK_DENIED_US  UINT64_C(1000000) /* to say in which protocol it wants to be told */
-#define METHOD_MAX      20
 #define DNS_PORT        53
 #define FIRST_BYTES_MAX (CLIENTHELLO_MAX + 4096)
 
-struct conn {
-	struct door *door;
-	struct list link;
-	int fd; /* the guest's; -1 once something below has it */
-	struct loop_io *io;
-	struct loop_timer *timer;
-	uint64_t started_us;
-	bool is_over;
-	/* what is known */
-	struct address dialled, resolved;
-	uint16_t port;
-	enum judge_name_state name_state;
-	struct hostname name;
-	enum policy_protocol protocol;
-	enum judge_dial dial;     /* how it is led on */
-	struct policy_target via; /* with DIAL_PROXY */
-	bool is_resolved;
-	struct judge_decision decision; /* the last */
-	/* its first bytes */
-	struct buf first;
-	struct clienthello hello;
-	struct clienthello_reader reader;
-	bool is_tls_read;    /* the reader is in use */
-	bool is_slow;        /* has sent nothing in time, and gets more time */
-	const char *refusal; /* why it is denied, once that is sure; NULL: it is not */
-	/* what carries it on, one at a time */
-	struct reach *reach;
-	struct pump *pump;
-	struct proxy *proxy;
-	struct dns_tcp *dns;
-	uint64_t in_bytes, out_bytes;
-};
-
-static void conn_judge(struct conn *c);
 static void conn_deny(struct conn *c, const char *why);
 
 static void on_free(struct loop *loop, void *arg)
@@ -129,7 +80,7 @@ static void conn_record(const struct conn *c, enum wall_verdict verdict, const c
 			     });
 }
 
-static void conn_refuse(struct conn *c, enum wall_verdict verdict, const char *why)
+void conn_reset(struct conn *c, enum wall_verdict verdict, const char *why)
 {
 	conn_record(c, verdict, why);
 	if (c->fd >= 0)
@@ -137,7 +88,7 @@ static void conn_refuse(struct conn *c, enum wall_verdict verdict, const char *w
 	conn_end(c);
 }
 
-static struct judge_facts facts_of(const struct conn *c)
+struct judge_facts conn_facts(const struct conn *c)
 {
 	return (struct judge_facts){
 		.name_state = c->name_state,
@@ -186,14 +137,14 @@ static void conn_pump(struct conn *c, int up_fd)
 	on_count(0, c->first.len, c);
 	c->fd = -1; /* the pump has it, also if it fails */
 	if (pump_new(&config, &c->pump) < 0)
-		conn_refuse(c, WALL_FAILED, "no room");
+		conn_reset(c, WALL_FAILED, "no room");
 	buf_done(&c->first);
 }
 
 static bool may_dial(const struct address *a, void *arg)
 {
 	struct conn *c = arg;
-	struct judge_facts facts = facts_of(c);
+	struct judge_facts facts = conn_facts(c);
 	struct judge_decision d;
 
 	if (c->dial == DIAL_PROXY)
@@ -222,7 +173,7 @@ static bool leads_the_same_way(const struct conn *c, const struct judge_decision
 /* Whether the connection that was made may be used. */
 static bool judge_again(struct conn *c)
 {
-	struct judge_facts facts = facts_of(c);
+	struct judge_facts facts = conn_facts(c);
 
 	c->decision = judge(c->door->policy, &c->door->all->site, &facts);
 	return leads_the_same_way(c, &c->decision);
@@ -249,17 +200,17 @@ static void on_reached(enum reach_result result, int fd, const struct address *a
 		conn_deny(c, door_why(&c->decision));
 		break;
 	case REACH_NO_ADDRESS:
-		conn_refuse(c, WALL_FAILED, "the name has no address");
+		conn_reset(c, WALL_FAILED, "the name has no address");
 		break;
 	case REACH_DENIED:
 		conn_deny(c,
 		          c->dial == DIAL_PROXY ? "its proxy is closed" : door_why(&c->decision));
 		break;
 	case REACH_REFUSED:
-		conn_refuse(c, WALL_FAILED, "its proxy does not let through");
+		conn_reset(c, WALL_FAILED, "its proxy does not let through");
 		break;
 	case REACH_FAILED:
-		conn_refuse(c, WALL_FAILED, "it does not answer");
+		conn_reset(c, WALL_FAILED, "it does not answer");
 		break;
 	}
 }
@@ -300,9 +251,7 @@ static void on_proxy_done(struct loop *loop, void *arg)
 	conn_end(arg);
 }
 
-/* is_tls: the wall terminates TLS, with a certificate for the name that the guest sent or the
- * address that it dialled. */
-static void conn_proxy(struct conn *c, bool is_tls)
+void conn_proxy(struct conn *c, bool is_tls)
 {
 	struct host host = {.is_name = c->name_state == NAME_KNOWN, .address = c->dialled};
 	const struct proxy_config config = {
@@ -323,138 +272,8 @@ static void conn_proxy(struct conn *c, bool is_tls)
 	loop_timer_set(c->timer, UINT64_MAX);
 	c->fd = -1;
 	if (proxy_new(&config, &c->proxy) < 0)
-		conn_refuse(c, WALL_FAILED, "no room");
+		conn_reset(c, WALL_FAILED, "no room");
 	buf_done(&c->first);
-}
-
-/* -1: no, 0: more is needed, 1: a word of capitals and a blank. */
-static int looks_like_http(const struct buf *b)
-{
-	for (size_t i = 0; i < b->len; i++) {
-		if (b->data[i] == ' ')
-			return i > 0 ? 1 : -1;
-		if (b->data[i] < 'A' || b->data[i] > 'Z' || i == METHOD_MAX)
-			return -1;
-	}
-	return 0;
-}
-
-static void know(struct conn *c, enum policy_protocol protocol)
-{
-	c->protocol = protocol;
-	c->name_state = NAME_NONE;
-	if (protocol == PROTOCOL_TLS && c->hello.has_name) {
-		c->name_state = NAME_KNOWN;
-		c->name = c->hello.name;
-	}
-	if (protocol == PROTOCOL_HTTP)
-		conn_proxy(c, /* is_tls= */ false);
-	else
-		conn_judge(c);
-}
-
-static void on_first_bytes(struct conn *c, const char *data, size_t len)
-{
-	const char *why = "";
-	int r = clienthello_feed(&c->reader, data, len, &why);
-
-	if (r < 0) {
-		conn_refuse(c, WALL_DENIED, "its ClientHello is broken");
-		return;
-	}
-	if (r == CLIENTHELLO_DONE) {
-		know(c, PROTOCOL_TLS);
-		return;
-	}
-	if (r == CLIENTHELLO_MORE)
-		return;
-	r = looks_like_http(&c->first);
-	if (r != 0)
-		know(c, r > 0 ? PROTOCOL_HTTP : PROTOCOL_OTHER);
-}
-
-static void on_peek(struct loop *loop, uint32_t events, void *arg)
-{
-	struct conn *c = arg;
-	size_t size = MIN(buf_room(&c->first), (size_t)4096), before = c->first.len;
-	char *room;
-	ssize_t n;
-
-	(void)loop;
-	(void)events;
-	if (size == 0 || buf_reserve(&c->first, size, &room) < 0) {
-		conn_refuse(c, WALL_DENIED, "its first bytes never end");
-		return;
-	}
-	n = recv(c->fd, room, size, 0);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	if (n <= 0) {
-		conn_refuse(c, WALL_DENIED, "it said nothing to judge it by");
-		return;
-	}
-	buf_commit(&c->first, (size_t)n);
-	if (before == 0)
-		loop_timer_set_in(c->timer, PEEK_US); /* for the rest of them */
-	on_first_bytes(c, c->first.data + before, (size_t)n);
-}
-
-static bool may_be_nameless(const struct conn *c)
-{
-	struct judge_facts facts = facts_of(c);
-	struct judge_decision d;
-
-	facts.name_state = NAME_NONE;
-	facts.protocol = PROTOCOL_OTHER;
-	d = judge(c->door->policy, &c->door->all->site, &facts);
-	return d.outcome == JUDGE_ALLOW && d.dial != DIAL_NOTHING;
-}
-
-static void on_silence(struct loop *loop, void *arg)
-{
-	struct conn *c = arg;
-
-	(void)loop;
-	if (c->refusal) {
-		conn_refuse(c, WALL_DENIED, c->refusal);
-	} else if (c->first.len > 0) {
-		conn_refuse(c, WALL_DENIED, "its first bytes took too long");
-	} else if (!c->is_slow && !may_be_nameless(c) && !stub_has_denied(&c->dialled)) {
-		c->is_slow = true;
-		loop_timer_set_in(c->timer, PEEK_MORE_US);
-	} else {
-		know(c, PROTOCOL_OTHER);
-	}
-}
-
-/* The usual ports of HTTP and TLS, and the ports that rules name for them. */
-static bool guest_speaks_first(const struct conn *c)
-{
-	const struct policy *p = c->door->policy;
-
-	if (c->port == 443 || c->port == 80)
-		return true;
-	for (size_t i = 0; i < p->n_rules; i++) {
-		const struct policy_match *m = &p->rules[i].match;
-
-		if (m->protocol != PROTOCOL_TLS && m->protocol != PROTOCOL_HTTP)
-			continue;
-		for (size_t j = 0; j < m->n_ports; j++)
-			if (c->port >= m->ports[j].first && c->port <= m->ports[j].last)
-				return true;
-	}
-	return false;
-}
-
-static void conn_peek(struct conn *c)
-{
-	clienthello_init(&c->reader, &c->hello);
-	c->is_tls_read = true;
-	loop_timer_set_in(c->timer, c->refusal              ? PEEK_DENIED_US
-	                            : guest_speaks_first(c) ? PEEK_US
-	                                                    : PEEK_OTHER_US);
-	if (loop_io_add(c->door->all->loop, c->fd, EPOLLIN, on_peek, c, &c->io) < 0)
-		conn_refuse(c, WALL_FAILED, "no room");
 }
 
 /* A rule must see inside TLS. */
@@ -463,7 +282,7 @@ static void conn_open(struct conn *c)
 	if (c->protocol == PROTOCOL_TLS && c->door->all->secure)
 		conn_proxy(c, /* is_tls= */ true);
 	else
-		conn_refuse(c, WALL_DENIED, "its requests cannot be seen");
+		conn_reset(c, WALL_DENIED, "its requests cannot be seen");
 }
 
 /* access_denied (RFC 8446, 6.2), fatal, and the end. */
@@ -489,19 +308,19 @@ static void conn_deny(struct conn *c, const char *why)
 
 	c->refusal = why;
 	if (c->name_state == NAME_UNKNOWN &&
-	    (guest_speaks_first(c) || stub_has_denied(&c->dialled)))
+	    (conn_guest_speaks_first(c) || stub_has_denied(&c->dialled)))
 		conn_peek(c);
 	else if (c->protocol != PROTOCOL_TLS)
-		conn_refuse(c, WALL_DENIED, why);
+		conn_reset(c, WALL_DENIED, why);
 	else if (has_issuer)
 		conn_tell(c);
 	else
 		conn_alert(c);
 }
 
-static void conn_judge(struct conn *c)
+void conn_judge(struct conn *c)
 {
-	struct judge_facts facts = facts_of(c);
+	struct judge_facts facts = conn_facts(c);
 
 	c->refusal = NULL;
 	c->decision = judge(c->door->policy, &c->door->all->site, &facts);
@@ -543,7 +362,7 @@ static struct conn *conn_new(struct door *door, int fd)
 	*c = (struct conn){.door = door, .fd = fd};
 	c->decision.rule = JUDGE_NO_RULE;
 	c->started_us = loop_now_us(door->all->loop);
-	c->timer = loop_timer_new(door->all->loop, on_silence, c);
+	c->timer = loop_timer_new(door->all->loop, conn_on_silence, c);
 	buf_init(&c->first, FIRST_BYTES_MAX);
 	list_append(&door->conns, &c->link);
 	door->n_conns++;
@@ -580,12 +399,12 @@ static void conn_begin(struct conn *c)
 	(void)setsockopt(c->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 	if (find_dialled(c->fd, &c->dialled, &c->port) < 0) {
 		c->dialled = (struct address){.bits = 32};
-		conn_refuse(c, WALL_DENIED, "it dialled the door itself");
+		conn_reset(c, WALL_DENIED, "it dialled the door itself");
 	} else if (c->port == DNS_PORT) {
 		if (dns_tcp_new(c->door, take_fd(&c->fd), on_dns_done, c, &c->dns) < 0)
-			conn_refuse(c, WALL_FAILED, "no room");
+			conn_reset(c, WALL_FAILED, "no room");
 	} else if (range_kind_of(&everybody, &c->dialled) == RANGE_LOOPBACK) {
-		conn_refuse(c, WALL_DENIED, "it dialled the door itself");
+		conn_reset(c, WALL_DENIED, "it dialled the door itself");
 	} else {
 		conn_judge(c);
 	}
@@ -611,9 +430,9 @@ static bool accept_one(struct door *door, int listener_fd)
 		return false;
 	c = conn_new(door, fd);
 	if (door->n_conns > most)
-		conn_refuse(c, WALL_DENIED, "it has too many connections");
+		conn_reset(c, WALL_DENIED, "it has too many connections");
 	else if (!has_share(door))
-		conn_refuse(c, WALL_FAILED, "all sandboxes together have too many connections");
+		conn_reset(c, WALL_FAILED, "all sandboxes together have too many connections");
 	else
 		conn_begin(c);
 	return true;
@@ -629,7 +448,7 @@ void conn_accept(struct door *door, int listener_fd)
 /* A connection that is not decided yet is judged again before anything is dialled. */
 static bool is_still_allowed(const struct conn *c)
 {
-	struct judge_facts facts = facts_of(c);
+	struct judge_facts facts = conn_facts(c);
 	struct judge_decision d;
 
 	if (c->proxy)

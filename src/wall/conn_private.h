@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* What conn.c and conn_first_bytes.c share. */
+#include "net/packet/clienthello.h"
+#include "wall/conn.h"
+#include "wall/dns_tcp.h"
+#include "wall/proxy.h"
+#include "wall/transport/pump.h"
+#include "wall/transport/reach.h"
+
+struct conn {
+	struct door *door;
+	struct list link;
+	int fd; /* the guest's; -1 once something below has it */
+	struct loop_io *io;
+	struct loop_timer *timer;
+	uint64_t started_us;
+	bool is_over;
+	/* what is known */
+	struct address dialled, resolved;
+	uint16_t port;
+	enum judge_name_state name_state;
+	struct hostname name;
+	enum policy_protocol protocol;
+	enum judge_dial dial;     /* how it is led on */
+	struct policy_target via; /* with DIAL_PROXY */
+	bool is_resolved;
+	struct judge_decision decision; /* the last */
+	/* its first bytes */
+	struct buf first;
+	struct clienthello hello;
+	struct clienthello_reader reader;
+	bool is_tls_read;    /* the reader is in use */
+	bool is_slow;        /* has sent nothing in time, and gets more time */
+	const char *refusal; /* why it is denied, once that is sure; NULL: it is not */
+	/* what carries it on, one at a time */
+	struct reach *reach;
+	struct pump *pump;
+	struct proxy *proxy;
+	struct dns_tcp *dns;
+	uint64_t in_bytes, out_bytes;
+};
+
+/* conn.c */
+void conn_judge(struct conn *c);
+void conn_reset(struct conn *c, enum wall_verdict verdict, const char *why);
+/* is_tls: the wall terminates TLS, with a certificate for the name that the guest sent or the
+ * address that it dialled. */
+void conn_proxy(struct conn *c, bool is_tls);
+struct judge_facts conn_facts(const struct conn *c);
+
+/* conn_first_bytes.c */
+void conn_peek(struct conn *c); /* waits for the first bytes; conn_judge() when they tell enough */
+/* Whether this is a usual port of HTTP or TLS, or one that rules name for them. */
+bool conn_guest_speaks_first(const struct conn *c);
+void conn_on_silence(struct loop *loop, void *conn);
