@@ -30,7 +30,7 @@ MESON_SUITES = ["unit", "platform", "fuzz"]
 PYTHON_SUITES = ["chaos", "kernels", "functional", "security", "contract", "sdk", "compat", "dashboard"]
 # These take more than half a minute, the longest first, so that at the end nobody waits for one of them alone.
 LONGEST_FILES = """
-    soak health backup upgrade vercel vm docs examples frameworks errors vm_warm bad_input e2b kernels/test_python kernels/test_java network_wall node build bench parity
+    soak health backup upgrade vercel vm docs examples frameworks errors vm_warm bad_input e2b kernels/python/test_output kernels/test_java network_wall node build bench parity
     functional/test_template_import exhaustion host_disk_full faults operation restart once tar vm_copies pause_kills packages adapters code suite sources
     readmes_vercel environment_worker network notebook api_abuse cli files ports_abuse package_sets pause auth vercel_links network_tls network_h2 events memory_kills
     slow_host snapshots zygote identity input audit_sinks people login_abuse
