@@ -117,7 +117,7 @@ static enum guest_state remove_layer(struct guest *g)
 	if (r > 0)
 		r = kept_layer_sync_start(storage, &pidfd);
 	else
-		r = storage_remove(storage, g->spec.id, &pidfd);
+		r = storage_remove(storage, g->spec.id, g->leftovers > 0, &pidfd);
 	if (r == 1)
 		r = loop_child_take(g->host->loop, pidfd, on_layer_done, g, &g->worker);
 	else if (r == 0)

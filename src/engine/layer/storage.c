@@ -5,6 +5,7 @@
 #include "engine/layer/backing.h"
 #include "engine/layer/room.h"
 #include "engine/linux/btrfs.h"
+#include "engine/linux/btrfs_removal.h"
 #include "engine/linux/dir_tree.h"
 #include "engine/linux/loopdev.h"
 #include "engine/linux/syscalls.h"
@@ -340,7 +341,7 @@ static int run_remove(const struct storage *s, const char *name)
 
 /* Deleting a subvolume is one call, but in it the kernel drops all cached files of the subvolume:
  * 176 ms of CPU time for 60,000. It also waits for the disk. */
-int storage_remove(const struct storage *s, const char *name, int *ret_pidfd)
+int storage_remove(const struct storage *s, const char *name, bool is_again, int *ret_pidfd)
 {
 	struct clone_args args = {.flags = CLONE_PIDFD,
 	                          .exit_signal = SIGCHLD,
@@ -349,6 +350,8 @@ int storage_remove(const struct storage *s, const char *name, int *ret_pidfd)
 
 	if (!storage_has(s, name))
 		return 0;
+	if (s->is_btrfs && !is_again && btrfs_removal_start(s->fd, name, ret_pidfd) == 1)
+		return 1;
 	pid = sys_clone3(&args);
 	if (pid < 0)
 		return -errno;

@@ -54,5 +54,7 @@ must_check int storage_snapshot(const struct storage *s, const char *id, const c
                                 struct err *err);
 bool storage_has(const struct storage *s, const char *id);
 uint64_t storage_usage(const struct storage *s, const char *id); /* bytes; 0 where not counted */
-/* Removes anything in it. 0: it does not exist. 1: *ret_pidfd is a child that removes it. */
-must_check int storage_remove(const struct storage *s, const char *name, int *ret_pidfd);
+/* Removes anything in it. 0: it does not exist. 1: *ret_pidfd is a child that removes it; if that
+ * fails, the next try is_again, and goes through all files. */
+must_check int storage_remove(const struct storage *s, const char *name, bool is_again,
+                              int *ret_pidfd);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 
 /* From Linux 6.7; linux-libc-dev 6.1 does not have them. */
 #define QUOTA_CTL_ENABLE_SIMPLE 4
@@ -65,6 +66,14 @@ static int subvol_id(int subvol_fd, uint64_t *ret)
 		return -errno;
 	*ret = args.treeid;
 	return 0;
+}
+
+bool btrfs_is_subvol(int fd, uint64_t *ret_id)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && st.st_ino == BTRFS_FIRST_FREE_OBJECTID &&
+	       subvol_id(fd, ret_id) == 0;
 }
 
 static bool drop_quota(int fs_fd, uint64_t id)

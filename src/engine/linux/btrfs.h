@@ -10,6 +10,7 @@ must_check int btrfs_quota_on(int fs_fd); /* simple quotas where the kernel has 
 must_check int btrfs_subvol_make(int dir_fd, const char *name);
 must_check int btrfs_snapshot(int dir_fd, int subvol_fd, const char *name); /* read-only */
 must_check int btrfs_clone(int dir_fd, int subvol_fd, const char *name);    /* to be written to */
+bool btrfs_is_subvol(int fd, uint64_t *ret_id); /* whether fd is the root of one; its number */
 must_check int btrfs_subvol_delete(int dir_fd, const char *name); /* its quota group too */
 must_check int btrfs_limit(int subvol_fd, uint64_t bytes);
 must_check int btrfs_get_limit(int subvol_fd, uint64_t *ret_bytes); /* 0 = none */
