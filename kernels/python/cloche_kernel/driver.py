@@ -79,6 +79,11 @@ class Driver:
         self._streams.attach()
         self._channel.attach(fd)
 
+    def detach(self) -> None:
+        """Closes what attach() took."""
+        self._streams.detach()
+        self._channel.detach()
+
     def rehearse(self) -> None:
         """A call that leaves nothing behind."""
         self._run(0, REHEARSAL)
@@ -306,6 +311,7 @@ def rehearse() -> None:
     0, 1 and 2 are /dev/null."""
     build().attach(os.dup(0))
     build().rehearse()
+    build().detach()
 
 
 def serve(fd: int) -> NoReturn:

@@ -95,6 +95,11 @@ class Channel:
         self._coming.register(self._fd, select.POLLIN)
         self._pid = os.getpid()
 
+    def detach(self) -> None:
+        """Closes the socket."""
+        os.close(self._fd)
+        self._fd = -1
+
     @property
     def is_mine(self) -> bool:
         """False in a child that user code forked."""

@@ -115,6 +115,12 @@ class Streams:
         self._pipes = (high_fd(1), high_fd(2))
         self.restore()
 
+    def detach(self) -> None:
+        """Lets go of the pipes: fds 1 and 2 are what they were."""
+        for fd in self._pipes:
+            os.close(fd)
+        self._pipes = (1, 2)
+
     @property
     def error_fd(self) -> int:
         return self._pipes[1]
