@@ -8,15 +8,12 @@ left alone: strace fails a call by not making it, and what was not given back wo
 
 import contextlib
 import re
-import signal
-import subprocess
-import tempfile
 from collections import Counter
-from pathlib import Path
 from typing import NamedTuple
 
+from harness import strace
 from harness.audit import is_zombie
-from harness.daemon import read_text, status_value, wait_for
+from harness.daemon import read_text
 
 DEATH = "SIGKILL"
 MAKES_FILE = ("ENOSPC", "EIO", "ENOMEM")
@@ -47,24 +44,9 @@ class Fault(NamedTuple):
     error: str
 
 
-@contextlib.contextmanager
 def _strace(part, pids, *words):
-    """Follows the processes and what they fork, but for what an agent does: that is user code. Gives the path of its output."""
-    with tempfile.NamedTemporaryFile(prefix="cloche-strace-", dir="/var/tmp") as out:
-        argv = ["strace", "-q", "-o", out.name, *words, *([] if part == "agent" else ["-f"])]
-        for pid in pids:
-            argv += ["-p", str(pid)]
-        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        try:
-            wait_for(lambda: process.poll() is not None or all(status_value(p, "TracerPid") == process.pid for p in pids), 10, "strace")
-            yield Path(out.name)
-        finally:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.communicate(timeout=10)
-            except subprocess.TimeoutExpired:  # it waits for one that dies in a pid namespace which is ending, and that for it
-                process.kill()
-                process.communicate()
+    """Follows the processes and what they fork, but for what an agent does: that is user code."""
+    return strace.attached(pids, *words, *([] if part == "agent" else ["-f"]))
 
 
 def count_calls(part, pids, operation):
