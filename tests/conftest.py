@@ -178,6 +178,12 @@ def environment(daemon):
     return {**os.environ, "CLOCHE_URL": daemon.url, "CLOCHE_API_KEY": daemon.key}
 
 
+@pytest.fixture
+def e2b_settings(daemon):
+    """The variables that lead E2B's clients to it."""
+    return {"E2B_API_URL": daemon.url, "E2B_SANDBOX_URL": daemon.url, "E2B_API_KEY": f"e2b_{daemon.key.removeprefix('clo_')}"}
+
+
 LOG_LINES = 15
 
 

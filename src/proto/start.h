@@ -55,6 +55,8 @@ enum file_op {
 	                  */
 	FILE_BUNDLE_IN,  /* applies a bundle from INPUT to the root path: all of it is received
 	                    before the first file changes; one RECORD_COUNT */
+	FILE_USER,       /* the default user gets a further name, owner, with the home path2, in the
+	                    passwd and group below path: the first that its number is given */
 	FILE_OP_COUNT,
 };
 

@@ -45,3 +45,10 @@ def test_langchain_s_suite_for_sandboxes_passes_whole(environment, tmp_path):
     install(tmp_path, "-r", str(HERE / "requirements.txt"))
     install(tmp_path, "deepagents==0.6.12", "langchain-anthropic==1.7.7", "langchain-google-genai==4.4.2")
     assert "86 passed" in check(tmp_path, environment, "langchain")
+
+
+@pytest.mark.skipif(not os.environ.get("CLOCHE_TEST_LANGCHAIN"), reason="it is run by make test-langchain")
+def test_langchain_s_suite_passes_with_its_backend_for_e2b(environment, e2b_settings, tmp_path):
+    install(tmp_path, "-r", str(HERE / "requirements.txt"))
+    install(tmp_path, "deepagents==0.6.12", "langchain-anthropic==1.7.7", "langchain-google-genai==4.4.2", "langchain-e2b==0.0.6")
+    assert "86 passed" in check(tmp_path, {**environment, **e2b_settings}, "langchain_e2b")

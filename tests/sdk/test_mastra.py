@@ -27,6 +27,10 @@ def test_mastra_s_agents_work_in_a_sandbox(project, environment):
     run("node_modules/.bin/node", "--test", "workspace.test.mjs", cwd=project, env=environment)
 
 
+def test_mastra_s_own_provider_of_e2b_s_sandboxes_works(project, environment, e2b_settings):
+    run("node_modules/.bin/node", "--test", "e2b.test.mjs", cwd=project, env={**environment, **e2b_settings})
+
+
 def test_the_providers_have_the_types_that_mastra_asks_for(project):
     rules = ["--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext", "--target", "es2022", "--types", "node"]
     run("node_modules/.bin/node", "node_modules/typescript/bin/tsc", *rules, "types.mts", cwd=project)

@@ -640,6 +640,55 @@ TEST_FORKED(a_certificate_is_added_to_what_is_trusted_once, 60)
 	end();
 }
 
+static struct start a_user(const char *name, const char *home)
+{
+	struct start s = an_op(FILE_USER, dir, 0);
+
+	s.owner = unconst(name);
+	s.path2 = unconst(home);
+	return s;
+}
+
+TEST_FORKED(the_default_user_gets_a_further_name_once, 60)
+{
+	struct start s;
+	struct told t;
+
+	begin();
+	write_file(at("passwd"),
+	           "root:x:0:0::/root:/bin/sh\nno line\nfirst:x:1000:1000::/:/bin/no\n"
+	           "user:x:1000:1000:u:/home/user:/bin/bash\nlast:x:7:7::/:/bin/sh",
+	           0);
+	write_file(at("group"), "root:x:0:\nsudo:x:27:other,user\nuser:x:1000:\nmine:x:5:users\n",
+	           0);
+	for (size_t i = 0; i < 2; i++) {
+		s = a_user("ubuntu", "/vercel");
+		do_start(&t, &s);
+		told_done(&t);
+		check_file(at("passwd"), "root:x:0:0::/root:/bin/sh\nno line\n"
+		                         "ubuntu:*:1000:1000:ubuntu:/vercel:/bin/bash\n"
+		                         "first:x:1000:1000::/:/bin/no\n"
+		                         "user:x:1000:1000:u:/home/user:/bin/bash\n"
+		                         "last:x:7:7::/:/bin/sh");
+		check_file(at("group"), "root:x:0:\nsudo:x:27:other,user,ubuntu\n"
+		                        "ubuntu:*:1000:\nuser:x:1000:\nmine:x:5:users\n");
+	}
+	s = a_user("last", "/vercel");
+	fail_start(&s, NULL, EEXIST, "cannot name the default user");
+	s = a_user("a:b", "/vercel");
+	fail_start(&s, NULL, EINVAL, "must be fields");
+	s = a_user("name", "/vercel\nroot2:x:0:0::/:/bin/sh");
+	fail_start(&s, NULL, EINVAL, "must be fields");
+	write_file(at("passwd"), "root:x:0:0::/root:/bin/sh\n", 0);
+	s = a_user("ubuntu", "/vercel");
+	fail_start(&s, NULL, ENOENT, "cannot name the default user");
+	do_op(FILE_REMOVE, at("passwd"), NULL, 0);
+	fail_start(&s, NULL, ENOENT, "cannot name the default user");
+	CHECK_INT(mkfifo(at("passwd"), 0600), 0);
+	fail_start(&s, NULL, EINVAL, "is not a regular file");
+	end();
+}
+
 TEST_FORKED(what_is_no_bundle_is_not_added_to, 60)
 {
 	auto_free char *large = xcalloc(1, (3 << 20) + 1);

@@ -156,7 +156,7 @@ static int (*const ops[])(struct file_call *call, struct err *err) = {
 	[FILE_TRUST] = op_trust,         [FILE_ROOT_IN] = op_image_in,
 	[FILE_ROOT_OUT] = op_image_out,  [FILE_DIAL] = op_dial,
 	[FILE_COMPARE] = op_compare,     [FILE_BUNDLE_OUT] = op_bundle_out,
-	[FILE_BUNDLE_IN] = op_bundle_in,
+	[FILE_BUNDLE_IN] = op_bundle_in, [FILE_USER] = op_user,
 };
 static_assert(ARRAY_SIZE(ops) == FILE_OP_COUNT, "an operation has no row");
 

@@ -40,6 +40,8 @@ must_check int whole_send(struct file_call *call, const char *path, struct recor
 must_check int whole_set_attributes(const struct start *s, int fd, struct err *err);
 /* A regular file, or -ENOENT and other errors. */
 must_check int files_open(const char *path, int *ret_fd, struct stat *ret_st, struct err *err);
+/* To its end; -EFBIG: there is more than fits. */
+must_check int files_read_all(int fd, struct buf *into);
 /* A whole file, as op_write() writes it; of *s only path, flags and mode count. */
 must_check int files_put(const struct start *s, const void *data, size_t len, struct err *err);
 uint64_t files_mtime_us(const struct stat *st); /* as entries tell it; 0 before 1970 */
@@ -61,3 +63,4 @@ int op_dial(struct file_call *call, struct err *err);
 int op_compare(struct file_call *call, struct err *err);
 int op_bundle_out(struct file_call *call, struct err *err);
 int op_bundle_in(struct file_call *call, struct err *err);
+int op_user(struct file_call *call, struct err *err);

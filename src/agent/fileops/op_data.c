@@ -57,6 +57,24 @@ int files_open(const char *path, int *ret_fd, struct stat *ret_st, struct err *e
 	return 0;
 }
 
+int files_read_all(int fd, struct buf *into)
+{
+	for (;;) {
+		size_t size = MIN((size_t)CHUNK, buf_room(into));
+		char *room;
+		ssize_t n;
+
+		if (size == 0 || buf_reserve(into, size, &room) < 0)
+			return -EFBIG;
+		n = read(fd, room, size);
+		if (n == 0)
+			return 0;
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		buf_commit(into, n > 0 ? (size_t)n : 0);
+	}
+}
+
 int op_read(struct file_call *call, struct err *err)
 {
 	const struct start *s = call->start;

@@ -19,7 +19,6 @@
 #define CERTIFICATE_MAX ((size_t)64 * 1024)
 #define MARK            "# The issuer of cloche's network wall, for this sandbox\n"
 #define BLOCK_END       "-----END CERTIFICATE-----\n"
-#define CHUNK           ((size_t)64 * 1024)
 
 /* Where systems keep all certificates in one file. */
 static const char *const bundles[] = {
@@ -28,24 +27,6 @@ static const char *const bundles[] = {
 	"/etc/ssl/ca-bundle.pem",             /* openSUSE */
 	"/etc/ssl/cert.pem",
 };
-
-static int read_all(int fd, struct buf *into)
-{
-	for (;;) {
-		size_t size = MIN(CHUNK, buf_room(into));
-		char *room;
-		ssize_t n;
-
-		if (size == 0 || buf_reserve(into, size, &room) < 0)
-			return -EFBIG;
-		n = read(fd, room, size);
-		if (n == 0)
-			return 0;
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		buf_commit(into, n > 0 ? (size_t)n : 0);
-	}
-}
 
 /* ret_bundle stays empty where nothing is found. */
 static int read_bundle(const char *path, struct buf *ret_bundle, struct err *err)
@@ -58,7 +39,7 @@ static int read_bundle(const char *path, struct buf *ret_bundle, struct err *err
 		r = files_open(bundles[i], &fd, &st, err);
 	if (r == -ENOENT)
 		return 0;
-	if (r == 0 && (r = read_all(fd, ret_bundle)) < 0)
+	if (r == 0 && (r = files_read_all(fd, ret_bundle)) < 0)
 		return result_error(err, -r, "cannot read", path);
 	return r;
 }
@@ -100,7 +81,7 @@ int op_trust(struct file_call *call, struct err *err)
 	const struct start own = {.path = s->path2, .flags = s->flags, .mode = s->mode};
 	auto_call(buf_done) struct buf certificate = BUF_INIT(CERTIFICATE_MAX);
 	auto_call(buf_done) struct buf bundle = BUF_INIT(BUNDLE_MAX);
-	int r = read_all(STDIN_FILENO, &certificate);
+	int r = files_read_all(STDIN_FILENO, &certificate);
 
 	if (r < 0)
 		return result_error(err, -r, "cannot read the data for", s->path2);

@@ -88,11 +88,15 @@ static void answer(struct visit *v, enum exit_how how, uint32_t value, const cha
 static void build_environment(struct environment *e, const struct sudo_request *r,
                               const struct identity *id, const struct ucred *asker)
 {
+	struct identity own;
+	struct err ignored; /* then its number is all that there is */
 	char number[16];
 
 	if (!r->has_whole_env) {
 		environment_defaults(e, id);
 		(void)snprintf(number, sizeof(number), "%u", (unsigned)asker->uid);
+		if (identity_find(number, &own, &ignored) == 0 && own.name[0])
+			environment_set(e, "SUDO_USER", own.name);
 		environment_set(e, "SUDO_UID", number);
 		(void)snprintf(number, sizeof(number), "%u", (unsigned)asker->gid);
 		environment_set(e, "SUDO_GID", number);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/users/user.h"
 
-#include "base/buf.h"
 #include "base/parse.h"
 
 #include <fcntl.h>
@@ -243,6 +242,90 @@ int identity_parse_owner(const char *owner, uid_t *ret_uid, gid_t *ret_gid, stru
 	}
 	*ret_uid = id.uid;
 	*ret_gid = gid;
+	return 0;
+}
+
+static const char *end_of(const struct fields *f, size_t cols)
+{
+	return f->at[cols - 1] + f->len[cols - 1];
+}
+
+/* The line of a name, or where that is NULL of a number. */
+static bool find_line(const struct buf *text, size_t cols, const char *name, uint32_t number,
+                      struct fields *ret)
+{
+	const char *at = buf_str(text), *end = at + text->len;
+	uint32_t id;
+
+	while (next_line(&at, end, cols, ret))
+		if (name ? field_is(ret, 0, name) : field_id(ret, 2, &id) && id == number)
+			return true;
+	return false;
+}
+
+/* All that is between the lines stays as it is: it may be what this file does not know. */
+static int add_group(const struct buf *group, uint32_t gid, const char *name, struct buf *out)
+{
+	const char *from = buf_str(group), *at = from, *end = at + group->len;
+	bool is_there;
+	struct fields f;
+	uint32_t id;
+	int r = 0;
+
+	is_there = find_line(group, GROUP_COLS, name, 0, &f);
+	while (r == 0 && next_line(&at, end, GROUP_COLS, &f)) {
+		if (!is_there && field_id(&f, 2, &id) && id == gid) {
+			is_there = true;
+			r = buf_append(out, from, (size_t)(f.at[0] - from));
+			r = r < 0 ? r : buf_printf(out, "%s:*:%u:\n", name, (unsigned)gid);
+			from = f.at[0];
+		}
+		if (r == 0 && lists_member(&f, DEFAULT_NAME) && !lists_member(&f, name)) {
+			const char *stop = end_of(&f, GROUP_COLS);
+
+			r = buf_append(out, from, (size_t)(stop - from));
+			r = r < 0 ? r : buf_printf(out, ",%s", name);
+			from = stop;
+		}
+	}
+	return r < 0 ? r : buf_append(out, from, (size_t)(end - from));
+}
+
+static void swap(struct buf *a, struct buf *b)
+{
+	struct buf was = *a;
+
+	*a = *b;
+	*b = was;
+}
+
+int names_add(struct buf *passwd, struct buf *group, const char *name, const char *home)
+{
+	auto_call(buf_done) struct buf users = BUF_INIT(TABLE_MAX), groups = BUF_INIT(TABLE_MAX);
+	const char *from = buf_str(passwd), *end = from + passwd->len;
+	struct fields f, old;
+	uint32_t uid, gid, other;
+	int r;
+
+	if (!find_line(passwd, PASSWD_COLS, DEFAULT_NAME, 0, &old) || !field_id(&old, 2, &uid) ||
+	    !field_id(&old, 3, &gid))
+		return -ENOENT;
+	if (find_line(passwd, PASSWD_COLS, name, 0, &f))
+		return field_id(&f, 2, &other) && other == uid ? 0 : -EEXIST;
+	if (!find_line(passwd, PASSWD_COLS, NULL, uid, &f))
+		return -ENOENT;
+	r = buf_append(&users, from, (size_t)(f.at[0] - from));
+	if (r == 0)
+		r = buf_printf(&users, "%s:*:%u:%u:%s:%s:%.*s\n", name, (unsigned)uid,
+		               (unsigned)gid, name, home, (int)old.len[6], old.at[6]);
+	if (r == 0)
+		r = buf_append(&users, f.at[0], (size_t)(end - f.at[0]));
+	if (r == 0)
+		r = add_group(group, gid, name, &groups);
+	if (r < 0)
+		return -E2BIG;
+	swap(passwd, &users);
+	swap(group, &groups);
 	return 0;
 }
 

@@ -47,8 +47,8 @@ static int read_words(const char *command, const json_t *args, struct command_bo
 	return body_check_strings(ret->argv, "args", ARGV_BYTES_MAX, err);
 }
 
-static int read_command(const json_t *body, const struct vercel_sandbox *box,
-                        struct command_body *ret, struct err *err)
+static int read_command(const json_t *body, const struct sandbox *native, struct command_body *ret,
+                        struct err *err)
 {
 	const char *command = NULL, *cwd = VERCEL_HOME;
 	json_t *args = NULL, *env = NULL;
@@ -78,7 +78,7 @@ static int read_command(const json_t *body, const struct vercel_sandbox *box,
 	if (is_sudo) {
 		ret->user = "root";
 		(void)json_object_set_new(ret->env, "SUDO_USER",
-		                          json_string(vercel_sandbox_user(box)));
+		                          json_string(vercel_user_of(native)));
 	}
 	return 0;
 }
@@ -195,7 +195,7 @@ int vercel_run_command(struct http_req *req, struct err *err)
 	int r = find_running(req, &s, &native, err);
 
 	if (r == 0)
-		r = read_command(http_json(req), s->sandbox, &body, err);
+		r = read_command(http_json(req), native, &body, err);
 	if (r != 0)
 		return r;
 	spec.argv = body.argv;

@@ -48,13 +48,31 @@ static const struct template *template_of(const struct vercel_sandbox *box)
 	return t;
 }
 
-const char *vercel_sandbox_user(const struct vercel_sandbox *box)
+const char *vercel_user_of(const struct sandbox *native)
+{
+	return sandbox_user(native)[0] ? sandbox_user(native) : USER_DEFAULT;
+}
+
+/* Of the template's programs. */
+static const char *owner_of(const struct vercel_sandbox *box)
 {
 	const struct template *t = template_of(box);
 	const char *user =
 		t ? json_string_value(json_object_get(template_manifest(t), "user")) : NULL;
 
 	return user && user[0] ? user : USER_DEFAULT;
+}
+
+/* What the owner is called with Vercel: in its images, and in the older runtimes. One's own image
+ * has a user of its own. */
+static const struct vercel_user *user_name(const struct vercel_sandbox *box)
+{
+	static const struct vercel_user of_image = {"ubuntu", "/vercel"},
+					of_runtime = {"vercel-sandbox", "/home/vercel-sandbox"};
+
+	if (strcmp(owner_of(box), USER_DEFAULT) != 0)
+		return NULL;
+	return box->config.runtime ? &of_runtime : &of_image;
 }
 
 /* A sandbox that is being created has no session yet, so this is found by the sandbox's id. */
@@ -98,7 +116,7 @@ static void on_created(struct sandbox *native, const struct err *err, void *arg)
 	if (s->source[0])
 		vercel_session_created(s, native);
 	else
-		session_setup(native, vercel_sandbox_user(box),
+		session_setup(native, owner_of(box), user_name(box),
 		              creation->has_source ? creation->repository : NULL, on_set_up,
 		              session_call_new(s));
 }

@@ -2,7 +2,9 @@
 /*
  * Programs for Vercel's sandboxes work in /vercel/sandbox, and have their own programs in
  * /vercel/bin. So a few directories are made once in any template; from then on they are part of
- * the sandbox's files. The source of a create was put into the user's home, the only place that the
+ * the sandbox's files. The user has Vercel's name there and its home, beside the template's own: a
+ * name that the template has given to somebody else, and a template without our user, are left
+ * alone. The source of a create was put into the user's home, the only place that the
  * user could write to, and is moved to where it is expected.
  */
 #include "compat/vercel/vercel_sandbox.h"
@@ -14,7 +16,8 @@
 struct session_setup {
 	struct fleet *fleet;
 	char sandbox_id[ID_SIZE], project_id[ID_SIZE];
-	char *owner, *target; /* target: what the source becomes, or NULL */
+	char *owner, *target;    /* target: what the source becomes, or NULL */
+	const char *name, *home; /* the user's further name; NULL = none */
 	unsigned step;
 	session_setup_fn done;
 	void *arg;
@@ -34,6 +37,11 @@ static void on_end(const struct err *err, void *arg)
 {
 	struct session_setup *f = arg;
 
+	if (err && f->step == 0 &&
+	    (err->code == ERR_FILE_NOT_FOUND || err->code == ERR_FILE_EXISTS)) {
+		f->name = NULL;
+		err = NULL;
+	}
 	f->step++;
 	if (err)
 		end(f, err);
@@ -56,10 +64,13 @@ static bool next_step(struct session_setup *f, struct start *ret)
 		uint32_t flags;
 		const char *user, *path, *path2, *owner;
 	} steps[] = {
+		{f->name ? FILE_USER : 0, 0, "root", "/etc", f->home, f->name},
 		{FILE_MKDIR, FILE_PARENTS, "root", "/vercel"},
 		{FILE_CHOWN, 0, "root", "/vercel", NULL, f->owner},
 		{FILE_MKDIR, FILE_PARENTS, f->owner, "/vercel/bin"},
 		{fills_home ? 0 : FILE_MKDIR, FILE_PARENTS, f->owner, VERCEL_HOME},
+		{f->name ? FILE_MKDIR : 0, FILE_PARENTS, "root", f->home},
+		{f->name ? FILE_CHOWN : 0, 0, "root", f->home, NULL, f->owner},
 		{f->target ? FILE_MOVE : 0, 0, "", VERCEL_SOURCE, f->target},
 	};
 	const struct step *step;
@@ -87,22 +98,26 @@ static void go_on(struct session_setup *f)
 	struct start op;
 	struct err err;
 
-	if (!next_step(f, &op)) {
-		end(f, NULL);
-		return;
-	}
 	if (!s)
 		(void)err_set(&err, ERR_GONE, 0, "the sandbox was deleted meanwhile");
+	if (s && !next_step(f, &op)) {
+		end(f, f->name && sandbox_set_user(s, f->name, &err) < 0 ? &err : NULL);
+		return;
+	}
 	if (!s || file_call_start(s, &op, &ops, f, &call, &err) < 0)
 		end(f, &err);
 }
 
-void session_setup(struct sandbox *s, const char *owner, const char *repository,
-                   session_setup_fn done, void *arg)
+void session_setup(struct sandbox *s, const char *owner, const struct vercel_user *user,
+                   const char *repository, session_setup_fn done, void *arg)
 {
 	struct session_setup *f = xnew0(struct session_setup);
 
 	*f = (struct session_setup){.fleet = sandbox_fleet(s), .done = done, .arg = arg};
+	if (user) {
+		f->name = user->name;
+		f->home = user->home;
+	}
 	(void)snprintf(f->sandbox_id, sizeof(f->sandbox_id), "%s", sandbox_id(s));
 	(void)snprintf(f->project_id, sizeof(f->project_id), "%s", sandbox_project_id(s));
 	f->owner = xstrdup(owner);

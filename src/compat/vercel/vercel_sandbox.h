@@ -176,8 +176,7 @@ void vercel_session_failed(struct vercel_sandbox *box, const struct err *err);
 /* session_create.c */
 #define VERCEL_NOTE "vercel" /* in the native sandbox's notes: the id of theirs */
 must_check int vercel_session_create(struct vercel_sandbox *box, struct err *err);
-const char *vercel_sandbox_user(
-	const struct vercel_sandbox *box); /* the user of its sessions' programs */
+const char *vercel_user_of(const struct sandbox *native); /* of its programs */
 
 /* session_setup.c: what Vercel's programs expect to find in a new sandbox. done gets err or
  * NULL. */
@@ -186,8 +185,11 @@ const char *vercel_sandbox_user(
 	".vercel-source" /* below the user's home: where a create's source was put                 \
 	                  */
 typedef void (*session_setup_fn)(const struct err *err, void *arg);
-/* repository: NULL: there is no source; "": the source becomes VERCEL_HOME itself; else its name
- * there.
+struct vercel_user {
+	const char *name, *home; /* static */
+};
+/* user: what the owner is called from then on, or NULL. repository: NULL: there is no source; "":
+ * the source becomes VERCEL_HOME itself; else its name there.
  */
-void session_setup(struct sandbox *s, const char *owner, const char *repository,
-                   session_setup_fn done, void *arg);
+void session_setup(struct sandbox *s, const char *owner, const struct vercel_user *user,
+                   const char *repository, session_setup_fn done, void *arg);

@@ -241,6 +241,22 @@ int sandbox_set_notes(struct sandbox *s, const json_t *notes, struct err *err)
 	return 0;
 }
 
+int sandbox_set_user(struct sandbox *s, const char *user, struct err *err)
+{
+	char *before = s->user;
+	int r;
+
+	s->user = xstrdup(user);
+	r = sandbox_save(s, err);
+	if (r < 0) {
+		free(s->user);
+		s->user = before;
+		return r;
+	}
+	free(before);
+	return 0;
+}
+
 static void put_env_names(struct json_writer *w, const json_t *env)
 {
 	const char *name;

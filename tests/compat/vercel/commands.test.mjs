@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from "node:assert/strict";
 import { Writable } from "node:stream";
-import { failure, out, sh, test } from "./rig.mjs";
+import { enc, failure, out, sh, test } from "./rig.mjs";
 
 test("a command tells its code and both streams apart, in one request", async (make) => {
   const sandbox = await make();
@@ -49,9 +49,24 @@ test("sudo is root with the caller's variables", async (make) => {
   const sandbox = await make();
   assert.equal(await out(sandbox, { cmd: "id", args: ["-u"], sudo: true }), "0\n");
   const env = await out(sandbox, { cmd: "env", sudo: true, env: { FOO: "bar" } });
-  for (const line of ["FOO=bar", "USER=root", "HOME=/root", "SUDO_USER=user"]) assert.ok(env.split("\n").includes(line), env);
+  for (const line of ["FOO=bar", "USER=root", "HOME=/root", "SUDO_USER=ubuntu"]) assert.ok(env.split("\n").includes(line), env);
   const path = /^PATH=(.*)$/m.exec(env)[1].split(":");
   assert.ok(path.includes("/vercel/bin") && path.includes("/usr/local/bin"));
+});
+
+test("the user is called as with Vercel: in its images, and in the older runtimes", async (make) => {
+  const told = "id -un; id -gn; echo $USER $HOME; touch ~/mine && stat -c %U ~/mine; sudo -n sh -c 'id -un; echo $SUDO_USER'; id -u; id user | grep -c uid=1000";
+  const words = ["ubuntu", "ubuntu", "ubuntu /vercel", "ubuntu", "root", "ubuntu", "1000", "1", ""];
+  const sandbox = await make({ persistent: true });
+  assert.equal(await (await sh(sandbox, told)).stdout(), words.join("\n"));
+  await sandbox.stop();
+  assert.equal(await (await sh(sandbox, told)).stdout(), words.join("\n"), "it stays so in the next session");
+  await sandbox.writeFiles([{ path: "by-file", content: enc("x") }]);
+  assert.equal(await out(sandbox, "stat", ["-c", "%U:%G", "by-file"]), "ubuntu:ubuntu\n");
+  const older = await make({ runtime: "node24" });
+  const there = words.map((word) => word.replace("/vercel", "/home/vercel-sandbox").replace("ubuntu", "vercel-sandbox"));
+  assert.equal(await (await sh(older, told)).stdout(), there.join("\n"));
+  assert.match(await out(older, { cmd: "env", sudo: true }), /^SUDO_USER=vercel-sandbox$/m);
 });
 
 test("output comes as it is made", async (make) => {
