@@ -467,6 +467,12 @@ def test_a_runtime_of_another_number_is_never_given(tongues):
         (sandbox,) = client.list()
         assert sandbox.info.template == "universal"
         sandbox.delete()
+    client.delete_template("plain")
+    client.build_template(recipe("plain"))  # the project's own is its default, and has no Node either
+    assert call(daemon, "POST", VERCEL, {"persistent": False})[0] == 200
+    (sandbox,) = client.list()
+    assert sandbox.info.template == "universal"
+    sandbox.delete()
     for body in ({"runtime": "node22"}, {"image": "vercel/sandbox/node:26"}):
         status, error = call(daemon, "POST", VERCEL.replace("v3", "v2"), {"persistent": False, **body})
         assert status == 404 and f"cloche template build --shared node{json.dumps(body)[-4:-2]}" in json.dumps(error)

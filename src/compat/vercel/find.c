@@ -86,7 +86,7 @@ static int refuse_runtime(const char *name, struct err *err)
 int find_base(const struct fleet *fleet, const char *project_id, const char *image,
               const char *runtime, const struct template **ret, struct err *err)
 {
-	const struct template *fallback = template_default(fleet);
+	const struct template *fallback = template_default(fleet, project_id);
 	const char *name = image ? image : runtime ? runtime : "universal";
 	const bool is_python = strstr(name, "python") != NULL;
 	const bool is_given = image || runtime;

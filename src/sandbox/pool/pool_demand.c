@@ -104,7 +104,7 @@ static size_t least(const struct pool *p, const struct demand *demand)
 static void set_default(struct pool *p)
 {
 	struct demand *demand = default_of(p);
-	const struct template *t = template_default(p->fleet);
+	const struct template *t = template_default(p->fleet, "");
 	const char *id = t ? template_id(t) : "";
 	uint32_t engine;
 	struct err err;

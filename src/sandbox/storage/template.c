@@ -121,11 +121,11 @@ struct template *template_find_id(const struct fleet *fleet, const char *id)
 	return NULL;
 }
 
-struct template *template_default(const struct fleet *fleet)
+struct template *template_default(const struct fleet *fleet, const char *project_id)
 {
 	struct template *t = NULL;
 
-	(void)!template_resolve(fleet, "", NULL, &t, NULL);
+	(void)!template_resolve(fleet, project_id, NULL, &t, NULL);
 	return t;
 }
 

@@ -40,9 +40,9 @@ struct template *template_find(const struct fleet *fleet, const char *project_id
 struct template *template_find_image(const struct fleet *fleet, const char *name,
                                      const struct digest *image);
 struct template *template_find_id(const struct fleet *fleet, const char *id);
-/* The template of a create that names none, unless the project has one of that name itself; NULL:
- * host. */
-struct template *template_default(const struct fleet *fleet);
+/* The template of a project's create that names none ("": of one that has none of that name
+ * itself); NULL: host. */
+struct template *template_default(const struct fleet *fleet, const char *project_id);
 /* Finds the template of a create: *ret NULL is `host`. name NULL: the daemon's default, or `host`
  * if that does not exist. */
 must_check int template_resolve(const struct fleet *fleet, const char *project_id, const char *name,

@@ -158,7 +158,7 @@ int template_base(const struct http_req *req, const char *template, const char *
                   char ret[TEMPLATE_WORD_SIZE], struct err *err)
 {
 	const struct api *api = http_app_arg(req);
-	const struct template *fallback = template_default(api->fleet);
+	const struct template *fallback = template_default(api->fleet, caller_project(req));
 	const char *ours;
 
 	if (image && *image)
