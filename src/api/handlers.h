@@ -111,6 +111,7 @@ int delete_template(struct http_req *req, struct err *err);
 int export_template(struct http_req *req, struct err *err);
 /* template_import.c */
 int import_template(struct http_req *req, struct err *err);
+int pull_template(struct http_req *req, struct err *err);
 
 /* snapshots.c, forks.c */
 int create_snapshot(struct http_req *req, struct err *err);

@@ -130,6 +130,7 @@ static const struct http_route routes[] = {
 	{HTTP_DELETE, "/v1/templates/{template}", delete_template, HTTP_BODY_NONE, SCOPE_WRITE, NO_QUERY},
 	{HTTP_GET,    "/v1/templates/{template}/archive", export_template, HTTP_BODY_NONE, SCOPE_READ, NO_QUERY, .audit = AUDIT_READ},
 	{HTTP_PUT,    "/v1/templates/{template}/archive", import_template, HTTP_BODY_STREAM, SCOPE_WRITE, QUERY("shared", "replace", "small", "ref")},
+	{HTTP_POST,   "/v1/templates/{template}/pull", pull_template, HTTP_BODY_JSON, SCOPE_WRITE, NO_QUERY},
 
 	{HTTP_GET,    "/v1/builds",       list_builds,      HTTP_BODY_NONE,   SCOPE_READ, NO_QUERY},
 	{HTTP_POST,   "/v1/builds",       create_build,     HTTP_BODY_JSON,   SCOPE_WRITE, NO_QUERY},

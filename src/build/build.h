@@ -30,6 +30,7 @@
  */
 #include "base/digest.h"
 #include "base/list.h"
+#include "build/registry/registries.h"
 #include "sandbox/fleet/fleet.h"
 
 #define BUILD_PROJECT     "prj_builds"
@@ -57,6 +58,7 @@ struct builds_config {
 	const char *codename; /* of the host; or NULL */
 	const char *npm_registry, *pip_index; /* URLs, or NULL: their own defaults */
 	char **names; /* that builds may reach on private addresses too; or NULL */
+	struct registries_config registries; /* that images are pulled from */
 	uint64_t cache_bytes_max;
 	uint64_t sets_bytes_max; /* of packages (build/set.h) */
 };

@@ -99,6 +99,10 @@ void job_rejoin(struct build *b); /* a running one goes on after a restart */
 void job_cancel(struct build *b);
 void job_on_template(struct build *b); /* the build that it waited for has ended */
 
+/* plan.c, reach.c */
+const char *plan_arch(void);       /* this machine's, as Debian and images name it */
+json_t *plan_private_ranges(void); /* in which the operator's mirrors may lie */
+
 /* start.c: sets its image and suite; 1 = it has to wait for another build. */
 must_check int start_find(struct build *b, struct err *err);
 

@@ -38,6 +38,11 @@ static const struct {
 /* clang-format on */
 static_assert(ARRAY_SIZE(steps) == STEP_COUNT, "a step has no row");
 
+const char *plan_arch(void)
+{
+	return ARCH;
+}
+
 const char *step_name(enum step step)
 {
 	return steps[step].name;

@@ -81,6 +81,14 @@ static void add_private_ranges(json_t *ranges)
 		json_array_append_new(ranges, json_string(private_ranges[i]));
 }
 
+json_t *plan_private_ranges(void)
+{
+	json_t *ranges = json_array();
+
+	add_private_ranges(ranges);
+	return ranges;
+}
+
 static void allow(json_t *rules, const char *field, json_t *items, json_t *cidrs)
 {
 	json_t *match = json_object();
@@ -101,7 +109,7 @@ json_t *plan_network(const struct build *b, enum step step)
 	const struct registries *learnt = &b->owner->learnt;
 	auto_json json_t *names = json_array();
 	auto_json json_t *addresses = json_array();
-	auto_json json_t *ranges = json_array();
+	auto_json json_t *ranges = plan_private_ranges();
 	json_t *rules = json_array();
 	struct reach r = {.names = names, .addresses = addresses};
 
@@ -109,7 +117,6 @@ json_t *plan_network(const struct build *b, enum step step)
 		json_decref(rules);
 		return json_string("deny-all");
 	}
-	add_private_ranges(ranges);
 	if (b->suite[0])
 		add_sources(&r, b);
 	if (step == STEP_EXTRAS) {

@@ -87,8 +87,9 @@ enum {
 	FILE_UNCHANGED = 1U << 18,  /* write: offset is when it was last changed, in microseconds */
 	FILE_BARE = 1U << 19, /* root out: only its tar, streamed, or that of the directory path2 in
 	                         it; root in: such a tar, with any contents */
+	FILE_FETCHED = 1U << 20, /* root in: an image layout is at path.in already; nothing comes */
 };
-#define FILE_FLAGS_ALL ((1U << 20) - 1)
+#define FILE_FLAGS_ALL ((1U << 21) - 1)
 
 struct start {
 	enum start_kind kind;

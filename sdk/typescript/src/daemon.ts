@@ -450,6 +450,23 @@ export class Daemon implements Caller {
     const { signal, ...query } = options;
     return this.call(request("PUT", ["templates", name, "archive"], { query, stream: archive, timeoutMs: FOREVER, signal }));
   }
+  /**
+   * Makes a template of an image in a registry, `[HOST[:PORT]/]NAME[:TAG][@DIGEST]`. The password may be `secret://NAME`; the
+   * registry gets the credentials, and so does `token_host`, if there is one.
+   */
+  pullTemplate(
+    name: string,
+    ref: string,
+    options: {
+      credentials?: { username: string; password: string; token_host?: string };
+      shared?: boolean;
+      replace?: boolean;
+      small?: boolean;
+    } & CallOptions = {},
+  ): Promise<Json> {
+    const { signal, ...rest } = options;
+    return this.call(request("POST", ["templates", name, "pull"], { body: { ref, ...rest }, timeoutMs: FOREVER, signal }));
+  }
   /** A template as one archive, in pieces: an OCI image layout, for importTemplate() or any container engine. */
   async *exportTemplate(idOrName: string, options: CallOptions = {}): AsyncGenerator<Uint8Array> {
     const parts = { accept: "application/x-tar", timeoutMs: FOREVER, signal: options.signal };

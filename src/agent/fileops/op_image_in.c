@@ -4,7 +4,8 @@
  * one tar stream. An image's manifest may be anywhere in such a stream. So the archive is unpacked
  * first, beside the target, and then looked at. The tar of a root is only moved to its place. Of an
  * image, the layers that its manifest names are put together. Where the host knows that it is a
- * root, nothing in it makes it an image.
+ * root, nothing in it makes it an image. Where it was fetched from a registry, it is there as an
+ * image layout.
  *
  * Nothing here is trusted, and nothing is at stake but this sandbox, which was made for it.
  */
@@ -303,15 +304,17 @@ int op_image_in(struct file_call *call, struct err *err)
 	auto_free char *beside = xasprintf("%s.in", s->path);
 	int r;
 
-	if (mkdir(beside, 0755) < 0)
+	if (!(s->flags & FILE_FETCHED) && mkdir(beside, 0755) < 0)
 		return result_error(err, errno, "cannot make", beside);
 	in.fd = open(beside, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (in.fd < 0)
 		return result_error(err, errno, "cannot open", beside);
-	r = receive(&in, err);
+	r = s->flags & FILE_FETCHED ? 0 : receive(&in, err);
 	if (r < 0)
 		return r;
-	if (s->flags & FILE_BARE)
+	if (s->flags & FILE_FETCHED)
+		r = unpack_image(&in, s, /* is_layout= */ true, err);
+	else if (s->flags & FILE_BARE)
 		r = rename(beside, s->path) < 0 ? result_error(err, errno, "cannot make", s->path)
 		                                : 0;
 	else if (has_file(&in, "oci-layout") && has_file(&in, "index.json"))

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "build/inside.h"
+#include "build/registry/pull.h"
 #include "sandbox/fileops/file_call.h"
 #include "sandbox/storage/image.h"
 #include "sandbox/storage/template.h"
@@ -36,9 +37,12 @@ struct import {
 	bool is_left;
 	const struct import_ops *ops;
 	void *arg;
+	struct pull *pull;        /* the image is fetched; or NULL: it comes as a stream */
+	struct pull_fetch *fetch; /* while that is under way */
+	char *digest;             /* what the registry calls it */
 	struct file_call *call;
 	struct buf told;
-	uint64_t bytes;
+	uint64_t bytes, total;
 	json_t *manifest;
 	struct image_seal *seal;
 	struct digest image; /* zero until there is one */
@@ -46,9 +50,8 @@ struct import {
 };
 
 static const char *const phase_names[] = {
-	[IMPORT_WAITING] = "waiting",
-	[IMPORT_RECEIVING] = "receiving",
-	[IMPORT_UNPACKING] = "unpacking",
+	[IMPORT_WAITING] = "waiting",   [IMPORT_RECEIVING] = "receiving",
+	[IMPORT_FETCHING] = "fetching", [IMPORT_UNPACKING] = "unpacking",
 	[IMPORT_SEALING] = "sealing",
 };
 static_assert(ARRAY_SIZE(phase_names) == IMPORT_PHASE_COUNT, "a phase has no name");
@@ -62,12 +65,16 @@ void import_free(struct import *im)
 {
 	if (im->call)
 		file_call_cancel(im->call);
+	if (im->fetch)
+		pull_fetch_cancel(im->fetch);
+	pull_free(im->pull);
 	list_remove(&im->link);
 	fair_room_give(&im->owner->import_room, im->project_id, 1);
 	json_decref(im->manifest);
 	buf_done(&im->told);
 	free(im->name);
 	free(im->ref);
+	free(im->digest);
 	free(im);
 }
 
@@ -80,7 +87,7 @@ void imports_close(struct builds *bs)
 static void tell(struct import *im)
 {
 	if (!im->is_left && im->ops->on_progress)
-		im->ops->on_progress(im->phase, im->bytes, im->arg);
+		im->ops->on_progress(im->phase, im->bytes, im->total, im->arg);
 }
 
 static struct template_spec spec_of(const struct import *im)
@@ -138,6 +145,8 @@ static void end_import(struct import *im, const struct err *err)
 		im->error = *err;
 	if (im->call)
 		file_call_cancel(take_ptr(im->call));
+	if (im->fetch)
+		pull_fetch_cancel(take_ptr(im->fetch));
 	if (s)
 		sandbox_delete(s, END_DELETED, on_deleted, im);
 	else
@@ -187,7 +196,7 @@ static void begin_seal(struct import *im, const json_t *told)
 	struct err err = {0};
 
 	im->phase = IMPORT_SEALING;
-	im->bytes = 0;
+	im->bytes = im->total = 0;
 	tell(im);
 	(void)json_object_set_new(
 		im->manifest, "sealed",
@@ -231,6 +240,9 @@ static int make_manifest(struct import *im, const json_t *told, struct err *err)
 		take_field(im->manifest, json_object_get(told, "defaults"), defaults[i]);
 	for (size_t i = 0; i < ARRAY_SIZE(facts); i++)
 		take_field(origin, told, facts[i]);
+	if (im->pull)
+		(void)json_object_update_new(origin, json_pack("{ssss}", "ref", pull_ref(im->pull),
+		                                               "digest", im->digest));
 	(void)json_object_set_new(im->manifest, "imported", origin);
 	return im->ops->check(im->manifest, err);
 }
@@ -286,24 +298,68 @@ static const struct file_call_ops call_ops = {
 	.on_end = on_unpacked,
 };
 
-static void on_created(struct sandbox *s, const struct err *err, void *arg)
+/* Starts the agent's part. */
+static int begin_unpacking(struct import *im, struct sandbox *s, struct err *err)
 {
-	struct import *im = arg;
+	const uint32_t flags =
+		(im->is_bare ? (uint32_t)FILE_BARE : 0) | (im->pull ? (uint32_t)FILE_FETCHED : 0);
 	const struct start op = {.kind = START_FILE,
 	                         .op = FILE_ROOT_IN,
-	                         .flags = im->is_bare ? (uint32_t)FILE_BARE : 0,
+	                         .flags = flags,
 	                         .user = unconst("root"),
 	                         .path = unconst(TARGET),
 	                         .path2 = im->ref,
 	                         .limit = ENTRIES_MAX};
+
+	return file_call_start(s, &op, &call_ops, im, &im->call, err);
+}
+
+static void on_fetch_progress(uint64_t bytes, uint64_t total, void *arg)
+{
+	struct import *im = arg;
+
+	im->bytes = bytes;
+	im->total = total;
+	tell(im);
+}
+
+static void on_fetched(const char *digest, const struct err *err, void *arg)
+{
+	struct import *im = arg;
+	struct sandbox *s = find_sandbox(im);
+	struct err why = {0};
+
+	im->fetch = NULL;
+	im->bytes = im->total = 0;
+	if (!err && !s)
+		(void)err_set(&why, ERR_GONE, 0, "the import's sandbox has ended");
+	if (err || !s || begin_unpacking(im, s, &why) < 0) {
+		end_import(im, err ? err : &why);
+		return;
+	}
+	im->digest = xstrdup(digest);
+	import_finish(im);
+}
+
+static const struct pull_ops pull_ops = {on_fetch_progress, on_fetched};
+
+static void on_created(struct sandbox *s, const struct err *err, void *arg)
+{
+	struct import *im = arg;
 	struct err why = {0};
 
 	if (!err) {
 		(void)snprintf(im->sandbox_id, sizeof(im->sandbox_id), "%s", sandbox_id(s));
+		if (im->pull) {
+			im->phase = IMPORT_FETCHING;
+			tell(im);
+			im->fetch = pull_fetch_begin(s, im->pull, &pull_ops, im);
+			return;
+		}
 		im->phase = IMPORT_RECEIVING;
 		if (im->is_left)
 			(void)err_set(&why, ERR_GONE, 0, "the client is gone");
-		else if (file_call_start(s, &op, &call_ops, im, &im->call, &why) == 0) {
+		else if (begin_unpacking(im, s, &why) == 0) {
 			im->ops->on_room(im->arg);
 			return;
 		}
@@ -341,6 +397,7 @@ int import_start(struct builds *bs, const struct import_spec *spec, const struct
 		               bs->import_room.used);
 	im = xnew0(struct import);
 	*im = (struct import){.owner = bs,
+	                      .pull = spec->pull,
 	                      .name = xstrdup(spec->name),
 	                      .ref = xstrdup(spec->ref ? spec->ref : ""),
 	                      .is_shared = spec->is_shared,
@@ -358,6 +415,7 @@ int import_start(struct builds *bs, const struct import_spec *spec, const struct
 	if (r == 0)
 		r = create_sandbox(im, err);
 	if (r < 0) {
+		im->pull = NULL; /* still the caller's */
 		import_free(im);
 		return r;
 	}
@@ -393,7 +451,7 @@ void import_leave(struct import *im)
 	struct err err;
 
 	im->is_left = true;
-	if (im->is_whole || im->phase != IMPORT_RECEIVING || !im->call)
+	if (im->is_whole || im->pull || im->phase != IMPORT_RECEIVING || !im->call)
 		return; /* the current step ends first, and then checks this */
 	(void)err_set(&err, ERR_GONE, 0, "the client left before the end of the archive");
 	end_import(im, &err);

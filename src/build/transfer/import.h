@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Imports an image or a root, which comes as one stream, as a template.
+ * Imports an image or a root, which comes as one stream, or an image of a registry, as a template.
  *
  *	waiting --> receiving --> unpacking --> sealing --> the name --> its end
+ *	   +------> fetching ---------^
  *
  * The bytes go directly into a sandbox without network, made for this. They are parsed inside
  * (src/agent/fileops/op_image_in.c), and the resulting files are sealed by the host's own mkfs. So
@@ -15,11 +16,13 @@
 #include "build/build.h"
 
 struct import;
+struct pull;
 struct template;
 
 enum import_phase {
 	IMPORT_WAITING,   /* for its sandbox */
 	IMPORT_RECEIVING, /* and unpacking as it comes */
+	IMPORT_FETCHING,  /* from a registry, by the sandbox itself */
 	IMPORT_UNPACKING, /* all has come: layers are put together */
 	IMPORT_SEALING,
 	IMPORT_PHASE_COUNT
@@ -34,14 +37,16 @@ struct import_spec { /* borrowed for the call */
 	/* The template's manifest, or NULL. With one, a bare root comes, with any contents, and the
 	 * manifest says how to seal it (image_sealed_json()). */
 	const json_t *manifest;
+	/* Fetched instead of a stream; the import's if import_start() succeeds. Or NULL. */
+	struct pull *pull;
 };
 
 struct import_ops {
-	/* More may be written. */
+	/* More may be written. Never called for a pull. */
 	void (*on_room)(void *arg);
-	/* Called now and then, and at each change of the phase. bytes: of the files, or of the
-	 * image. May be NULL. */
-	void (*on_progress)(enum import_phase phase, uint64_t bytes, void *arg);
+	/* Called now and then, and at each change of the phase. bytes: of the files, of the
+	 * image, or of what is fetched; then total is known, else it is 0. May be NULL. */
+	void (*on_progress)(enum import_phase phase, uint64_t bytes, uint64_t total, void *arg);
 	/* Checks the manifest that the image brings, which is not trusted. Also called after
 	 * import_leave(). NULL if the spec has one. */
 	int (*check)(const json_t *manifest, struct err *err);
@@ -56,6 +61,6 @@ must_check size_t import_write(struct import *im, const void *data, size_t len);
 void import_finish(struct import *im); /* the end of the stream */
 /* The stream failed: on_end reports this error once nothing is left. */
 void import_fail(struct import *im, const struct err *err);
-/* The caller is gone. If everything has come, it still becomes a template; otherwise it is
- * dropped. */
+/* The caller is gone. If everything has come, or is fetched, it still becomes a template; otherwise
+ * it is dropped. */
 void import_leave(struct import *im);

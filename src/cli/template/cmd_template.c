@@ -60,6 +60,17 @@ static const struct subcommand subcommands[] = {
          "  cloche template import ./layout --name my-app --ref 1.2\n"
          "  cloche template import rootfs.tar.zst",
          .n_words = 1, .first_opt = 12, .n_opts = 5},
+	{"pull", template_pull, "[OPTIONS] IMAGE",
+         "Makes a template of an image in a registry, [HOST[:PORT]/]NAME[:TAG][@DIGEST]. It is "
+         "fetched and\n"
+         "unpacked in a sandbox of its own. Without --name it is named after the image, such as "
+         "app-1.2.\n"
+         "With --username, the password is taken from $CLOCHE_REGISTRY_PASSWORD; secret://NAME "
+         "means a\n"
+         "secret of the project. It goes to the registry alone, and never into the sandbox.",
+         "  cloche template pull registry.example.com/team/app:1.2\n"
+         "  cloche template pull --name app --username bot registry.example.com/team/app:1.2",
+         .n_words = 1, .first_opt = 18, .n_opts = 6},
 	{"rm", resource_rm, "[OPTIONS] TEMPLATE",
          "Removes a template. Refused while a sandbox runs on it or keeps files over it.",
          "  cloche template rm my-app", .n_words = 1, .resource = &template_resource},
@@ -114,6 +125,17 @@ int cmd_template(int argc, char **argv)
 		/* of export */
 		{'o', "output", OPT_TEXT, &opts.export.path, "FILE",
 	         "write it to this file, which is there once it is complete"},
+		/* of pull */
+		{0, "name", OPT_TEXT, &opts.pull.name, "NAME", "the template's name"},
+		{0, "username", OPT_TEXT, &opts.pull.username, "USER", "the registry's user"},
+		{0, "token-host", OPT_TEXT, &opts.pull.token_host, "HOST[:PORT]",
+	         "another host that may have the password, to give tokens for it"},
+		{0, "shared", OPT_FLAG, &opts.pull.is_shared, NULL,
+	         "for all projects; needs an admin key of the project default"},
+		{0, "replace", OPT_FLAG, &opts.pull.is_replacing, NULL,
+	         "replace the template that has this name"},
+		{0, "small", OPT_FLAG, &opts.pull.is_small, NULL,
+	         "make it an eighth smaller, which takes ten times as long"},
 	};
 	int status = group_main(&group, rows, &opts, argc, argv);
 

@@ -10,4 +10,5 @@ struct template_opts {
 	struct template_from_opts from;
 	struct template_import_opts import;
 	struct template_export_opts export;
+	struct template_pull_opts pull;
 };

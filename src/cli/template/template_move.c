@@ -14,6 +14,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -59,6 +60,10 @@ static void show_phase(struct sending *s, const json_t *event)
 		return;
 	text_bytes(command_number(event, "bytes"), bytes);
 	(void)fprintf(stderr, "\r\x1b[K%s, %s", command_text(event, "phase"), bytes);
+	if (json_object_get(event, "total_bytes")) {
+		text_bytes(command_number(event, "total_bytes"), bytes);
+		(void)fprintf(stderr, " of %s", bytes);
+	}
 	(void)fflush(stderr);
 	s->has_line = true;
 }
@@ -66,7 +71,8 @@ static void show_phase(struct sending *s, const json_t *event)
 static void take_error(struct sending *s, const json_t *error)
 {
 	s->has_error = true;
-	(void)err_set(&s->error, ERR_FILE_INVALID, 0, "%s", command_text(error, "message"));
+	(void)err_set(&s->error, remote_error_code(command_text(error, "code")), 0, "%s",
+	              command_text(error, "message"));
 	if (*command_text(error, "hint"))
 		(void)err_hint(&s->error, "%s", command_text(error, "hint"));
 }
@@ -150,6 +156,21 @@ static char *make_url(const struct template_import_opts *o, const char *name)
 	return o->is_small ? remote_query(url, "small", "1") : url;
 }
 
+static int read_events(struct command *c, struct sending *s, struct err *err)
+{
+	int r = lines_read(c->remote, LINE_MAX_BYTES, on_line, s, err);
+
+	if (r < 0)
+		return r;
+	if (s->has_error) {
+		*err = s->error;
+		return -EINVAL;
+	}
+	return s->made ? 0
+	               : err_set(err, ERR_UNAVAILABLE, 0,
+	                         "the connection broke before the template was there");
+}
+
 static int send_all(struct command *c, struct sending *s, const char *url, int64_t len,
                     struct err *err)
 {
@@ -162,19 +183,8 @@ static int send_all(struct command *c, struct sending *s, const char *url, int64
 	progress_init(&s->progress, len > 0 ? (uint64_t)len : 0);
 	r = remote_begin(c->remote, "PUT", url, &request, err);
 	progress_done(&s->progress);
-	if (r == 0)
-		r = lines_read(c->remote, LINE_MAX_BYTES, on_line, s, err);
-	if (r < 0)
-		return r;
-	if (s->has_error) {
-		*err = s->error;
-		return -EINVAL;
-	}
-	return s->made ? 0
-	               : err_set(err, ERR_UNAVAILABLE, 0,
-	                         "the connection broke before the template was there");
+	return r < 0 ? r : read_events(c, s, err);
 }
-
 static void print_made(const struct command *c, const struct sending *s, const char *name)
 {
 	char size[16];
@@ -229,4 +239,66 @@ int template_export(struct command *c, struct err *err)
 		                c->words[0]);
 	}
 	return download(c->remote, url, "application/x-tar", o->path, err);
+}
+
+/* "host/team/app:1.2" is "app-1.2". */
+static char *name_of_image(const char *ref)
+{
+	const char *slash = strrchr(ref, '/'), *from = slash ? slash + 1 : ref;
+	char *name = xstrndup(from, strcspn(from, "@"));
+
+	for (char *p = name; *p; p++)
+		if (*p >= 'A' && *p <= 'Z')
+			*p = (char)(*p - 'A' + 'a');
+		else if (*p == ':' || *p == '_')
+			*p = '-';
+	return name;
+}
+
+static int make_pull_body(const struct template_pull_opts *o, const char *ref, json_t **ret,
+                          struct err *err)
+{
+	const char *password = getenv("CLOCHE_REGISTRY_PASSWORD");
+	json_t *body = json_pack("{sssbsbsb}", "ref", ref, "shared", o->is_shared, "replace",
+	                         o->is_replacing, "small", o->is_small);
+
+	*ret = body;
+	if (!body)
+		return err_field(err, "ref", "must be UTF-8");
+	if (!o->username)
+		return o->token_host ? err_set(err, ERR_INVALID_FIELD, 0,
+		                               "--token-host goes with --username")
+		                     : 0;
+	if (!password || !*password)
+		return err_set(err, ERR_INVALID_FIELD, 0,
+		               "--username needs the password in $CLOCHE_REGISTRY_PASSWORD");
+	(void)json_object_set_new(
+		body, "credentials",
+		json_pack("{ssss}", "username", o->username, "password", password));
+	if (o->token_host)
+		(void)json_object_set_new(json_object_get(body, "credentials"), "token_host",
+		                          json_string(o->token_host));
+	return 0;
+}
+
+int template_pull(struct command *c, struct err *err)
+{
+	const struct template_pull_opts *o = &((const struct template_opts *)c->arg)->pull;
+	auto_free char *name = o->name ? xstrdup(o->name) : name_of_image(c->words[0]);
+	auto_free char *url = remote_path("templates", name, "pull");
+	auto_json json_t *body = NULL;
+	struct sending s = {.fd = -1};
+	int r = make_pull_body(o, c->words[0], &body, err);
+
+	if (r == 0)
+		r = remote_begin(
+			c->remote, "POST", url,
+			&(struct remote_request){.accept = "application/x-ndjson", .body = body},
+			err);
+	if (r == 0)
+		r = read_events(c, &s, err);
+	if (r == 0)
+		print_made(c, &s, name);
+	json_decref(s.made);
+	return r;
 }

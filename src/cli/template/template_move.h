@@ -12,5 +12,11 @@ struct template_export_opts {
 	const char *path;
 };
 
+struct template_pull_opts {
+	const char *name, *username, *token_host;
+	bool is_shared, is_replacing, is_small;
+};
+
 int template_export(struct command *c, struct err *err); /* arg: struct template_opts */
 int template_import(struct command *c, struct err *err); /* arg: struct template_opts */
+int template_pull(struct command *c, struct err *err);   /* arg: struct template_opts */

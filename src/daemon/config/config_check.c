@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Checks the settings as a whole: dependencies between them, and absolute paths. */
 #include "build/recipe/recipe.h"
+#include "build/registry/registries.h"
 #include "daemon/config/config.h"
 #include "identity/identity.h"
 #include "net/match/hostname.h"
@@ -107,16 +108,6 @@ static int check_signals(char *const *names, struct err *err)
 	return 0;
 }
 
-static bool is_loopback(const struct host *host)
-{
-	static const uint8_t v6[16] = {[15] = 1};
-
-	if (host->is_name)
-		return strcmp(host->name.text, "localhost") == 0;
-	return host->address.bits == 32 ? host->address.bytes[0] == 127
-	                                : memcmp(host->address.bytes, v6, sizeof(v6)) == 0;
-}
-
 /* A token or a secret that goes in the clear may be read by anybody between. */
 static int check_issuer(const char *issuer, struct err *err)
 {
@@ -130,7 +121,7 @@ static int check_issuer(const char *issuer, struct err *err)
 		                 issuer);
 	if (url.scheme == URL_HTTPS)
 		return 0;
-	if (url.scheme == URL_HTTP && is_loopback(&url.host))
+	if (url.scheme == URL_HTTP && host_is_loopback(&url.host))
 		return 0;
 	return err_field(err, "login.issuer", "'%s' must be https (http on this host alone)",
 	                 issuer);
@@ -236,6 +227,12 @@ int config_check(struct config *c, struct err *err)
 		r = err_field(err, "default_engine", "the setting `engines` forbids it");
 	if (r == 0)
 		r = check_recipes(c->templates_build, err);
+	if (r == 0)
+		r = registries_check(
+			&(struct registries_config){.place = c->registries_default,
+		                                    .mirrors = c->registries_mirrors,
+		                                    .credentials = c->registries_credentials},
+			err);
 	if (r == 0)
 		r = check_signals(c->telemetry_signals, err);
 	if (r == 0)

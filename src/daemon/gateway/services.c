@@ -352,6 +352,9 @@ static int open_builds(struct gateway *g, struct err *err)
 		.npm_registry = c->templates_npm ? c->templates_npm : g->registries.npm,
 		.pip_index = c->templates_pip ? c->templates_pip : g->registries.pip,
 		.names = c->templates_names,
+		.registries = {.place = c->registries_default,
+	                       .mirrors = c->registries_mirrors,
+	                       .credentials = c->registries_credentials},
 		.cache_bytes_max = c->templates_cache,
 		.sets_bytes_max = c->templates_packages,
 	};

@@ -73,3 +73,13 @@ bool host_is_equal(const struct host *a, const struct host *b)
 	return a->is_name ? hostname_is_equal(&a->name, &b->name)
 	                  : address_is_equal(&a->address, &b->address);
 }
+
+bool host_is_loopback(const struct host *host)
+{
+	static const uint8_t v6[16] = {[15] = 1};
+
+	if (host->is_name)
+		return strcmp(host->name.text, "localhost") == 0;
+	return host->address.bits == 32 ? host->address.bytes[0] == 127
+	                                : memcmp(host->address.bytes, v6, sizeof(v6)) == 0;
+}

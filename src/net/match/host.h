@@ -19,3 +19,4 @@ must_check int authority_parse(const char *text, size_t len, struct host *ret, u
                                const char **why);
 void host_format(const struct host *host, char ret[HOST_SIZE]); /* IPv6 in brackets */
 bool host_is_equal(const struct host *a, const struct host *b);
+bool host_is_loopback(const struct host *host); /* this machine itself, by its address or name */

@@ -140,6 +140,19 @@ def create_template(api, box):
     assert api("delete_template", template=made["name"])[0] == 404
 
 
+def pull_template(api, box):
+    """From a registry that nobody has opened; tests/functional/test_template_pull.py has those that are."""
+    name, body = f"t-{uuid.uuid4().hex[:8]}", {"ref": "127.0.0.1:1/team/app:1", "replace": True}
+    assert not mistakes(OPERATIONS["pull_template"].body_types["application/json"]["schema"], body)
+    status, said = api("pull_template", template=name, body=body)
+    assert (status, said["error"]["code"]) == (422, "source_failed")
+    status, events = api("pull_template", template=name, body=body, headers={"Accept": "application/x-ndjson"})
+    assert status == 200 and json.loads(events.splitlines()[0])["phase"] == "fetching"
+    assert json.loads(events.splitlines()[-1])["error"]["code"] == "source_failed"
+    assert api("pull_template", template=name, body={"ref": "app"})[0] == 400
+    assert api("get_template", template=name)[0] == 404
+
+
 def import_template(api, box):
     name, out = f"t-{uuid.uuid4().hex[:8]}", io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, AsyncIterator, Callable, List, Mapping, Optional, Sequence
 
 from .. import errors
-from .._protocol import FOREVER, NDJSON, Json, Snapshot, milliseconds, request, stream_of
+from .._protocol import FOREVER, NDJSON, Json, Request, Snapshot, milliseconds, request, stream_of
 from ._caller import AsyncCaller
 from ._stream import AsyncStream, bytes_of, lines_of
 from ._wire import Source, settle
@@ -134,6 +134,35 @@ class AsyncImages(AsyncCaller):
         query = {"ref": ref, "shared": shared, "replace": replace, "small": small}
         path, body, accept = ["templates", name, "archive"], stream_of(archive), NDJSON if on_progress else None
         req = request("PUT", path, query=query, stream=body, accept=accept, timeout=FOREVER)
+        return await self._await_import(req, on_progress)
+
+    async def pull_template(
+        self,
+        name: str,
+        ref: str,
+        *,
+        credentials: Optional[Mapping[str, str]] = None,
+        shared: bool = False,
+        replace: bool = False,
+        small: bool = False,
+        on_progress: Optional[Callable[[str, int], Any]] = None,
+    ) -> Json:
+        """Makes a template of an image in a registry: `[HOST[:PORT]/]NAME[:TAG][@DIGEST]`.
+
+        `credentials` has username and password, which may be `secret://NAME`, and perhaps the `token_host` that may have them too.
+        `on_progress` gets the phase (fetching, unpacking, sealing) and the bytes so far.
+        """
+        body = {
+            "ref": ref,
+            "credentials": None if credentials is None else dict(credentials),
+            "shared": shared or None,
+            "replace": replace or None,
+            "small": small or None,
+        }
+        accept = NDJSON if on_progress else None
+        return await self._await_import(request("POST", ["templates", name, "pull"], body=body, accept=accept, timeout=FOREVER), on_progress)
+
+    async def _await_import(self, req: Request, on_progress: Optional[Callable[[str, int], Any]]) -> Json:
         if on_progress is None:
             return await self.call(req)
         async with lines_of(lambda: self.open(req)) as events:
