@@ -96,6 +96,12 @@ test-docs:
 test-first-hour:
 	@tools/test-first-hour $(OPTIONS)
 
+# A thousand nodes and a million sandboxes under a virtual clock, and the smaller runs whose curves docs/design/cluster.md shows; some minutes. SEED is another day.
+.PHONY: simulate-cluster
+simulate-cluster: all
+	@$(BUILD)/tests/cluster/simulate-cluster --seed $(or $(SEED),1) --curves $(or $(FOLDER),docs/design)
+	@$(BUILD)/tests/cluster/simulate-cluster --seed $(or $(SEED),1) --large $(or $(FOLDER),docs/design)
+
 # A Debian package in build/deb, judged by lintian; test-deb builds it twice and installs, upgrades and purges it in a Debian of its own.
 deb:
 	@tools/deb

@@ -24,6 +24,18 @@ void random_bytes(void *data, size_t len)
 	}
 }
 
+int id_letter_bits(char letter)
+{
+	const char *at = letter ? strchr(letters, letter) : NULL;
+
+	return at ? (int)(at - letters) : -1;
+}
+
+char id_letter(unsigned bits)
+{
+	return letters[bits & 31];
+}
+
 void id_make(char id[ID_SIZE], const char *kind)
 {
 	unsigned char raw[ID_RANDOM_LEN];

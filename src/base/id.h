@@ -13,4 +13,6 @@
 
 void id_make(char id[ID_SIZE], const char *kind); /* kind: "sb", "ex", "key", … at most 8 letters */
 bool id_is_valid(const char *id, const char *kind); /* exactly what id_make() could have made */
-void random_bytes(void *data, size_t len);          /* getrandom(); aborts if that fails */
+int id_letter_bits(char letter); /* the five bits that it stands for; -1: no letter of an id */
+char id_letter(unsigned bits);   /* the other way; only the lowest five bits count */
+void random_bytes(void *data, size_t len); /* getrandom(); aborts if that fails */

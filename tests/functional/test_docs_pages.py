@@ -33,6 +33,9 @@ class Document(HTMLParser):
             self.ids.add(attrs["id"])
         if "href" in attrs:
             self.links.append(attrs["href"])
+        if tag == "img":
+            assert attrs["alt"]
+            self.links.append(attrs["src"])
         if tag not in VOID:
             self.open.append(tag)
 
