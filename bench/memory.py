@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from typing import Callable, Dict, List
 
 from daemon import Daemon
@@ -11,13 +12,51 @@ from link import Link
 from measure import Row, interleave, row, timed
 
 SECTION = "memory"
+TRIES = 30
 LOAD = "import os\nx = os.urandom(100_000_000)"
+# With a thread its memory is no imprint, and goes by CRIU.
+THREAD = "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()"
 
 
 def fork(link: Link, source: str, n: int) -> Callable[[], float]:
     def once() -> float:
         made: Dict[str, list] = {}
         took = timed(lambda: made.update(link.call("POST", f"/v1/sandboxes/{source}/fork", {"count": n})))
+        for one in made["sandboxes"]:
+            link.delete(one["id"])
+        return took
+
+    return once
+
+
+def await_zygote(link: Link) -> None:
+    """Of the daemon, which has just begun."""
+    for _ in range(TRIES):
+        box = link.create()
+        link.code(box, "1")
+        made = link.call("POST", f"/v1/sandboxes/{box}/fork", {"count": 1})
+        for one in [box, *(fork["id"] for fork in made["sandboxes"])]:
+            link.delete(one)
+        if made["memory_by"] == "imprint":
+            return
+        time.sleep(1)
+    raise RuntimeError(f"no fork is an imprint: {made['memory_why']}")
+
+
+def answering(link: Link, source: str, n: int, way: str) -> Callable[[], float]:
+    """Until each of them has answered a call about what it holds."""
+
+    def once() -> float:
+        made: Dict[str, list] = {}
+
+        def both() -> None:
+            made.update(link.call("POST", f"/v1/sandboxes/{source}/fork", {"count": n}))
+            for one in made["sandboxes"]:
+                link.code(one["id"], "len(x)")
+
+        took = timed(both)
+        if made["memory_by"] != way:
+            raise RuntimeError(f"a fork went by {made['memory_by']}: {made['memory_why']}")
         for one in made["sandboxes"]:
             link.delete(one["id"])
         return took
@@ -40,13 +79,17 @@ def run(daemon: Daemon, count: int) -> List[Row]:
     if shutil.which("criu", path="/usr/sbin:/usr/bin") is None:
         return []
     link = daemon.unix()
-    boxes = [link.create(limits={"memory_mib": 512}) for _ in range(2)]
+    await_zygote(link)
+    boxes = [link.create(limits={"memory_mib": 512}) for _ in range(3)]
     for box in boxes:
         link.code(box, LOAD)
+    link.code(boxes[2], THREAD)
     more: Dict[str, list] = {"resume": []}
     took = interleave({
         "one": (fork(link, boxes[0], 1), count),
         "five": (fork(link, boxes[0], 5), count),
+        "imprint": (answering(link, boxes[0], 5, "imprint"), count),
+        "criu": (answering(link, boxes[2], 5, "criu"), count),
         "pause": (pause(link, boxes[1], more), count),
     })
     for box in boxes:
@@ -54,6 +97,8 @@ def run(daemon: Daemon, count: int) -> List[Row]:
     return [
         row(SECTION, "a fork with 100 MB of memory", took["one"], limit=400),
         row(SECTION, "five of them, in one call", took["five"], limit=1000),
+        row(SECTION, "five of them, until each has answered a call", took["imprint"], limit=100),
+        row(SECTION, "the same by CRIU", took["criu"]),
         row(SECTION, "pause to disk, 100 MB, synced", took["pause"]),
         row(SECTION, "resume from there", more["resume"], limit=300),
     ]

@@ -77,6 +77,7 @@ struct agent {
 	struct standby *standby;
 	struct quiet *quiet; /* NULL where there is no engine that saves it */
 	int null_fd;
+	int passed_fd;        /* goes to the host with the next bytes; -1: none */
 	struct list channels; /* struct channel */
 	size_t n_channels;    /* those that the host knows */
 	struct list ready;    /* channels that may have a frame to send, in turn */

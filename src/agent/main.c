@@ -112,6 +112,7 @@ static int serve(struct agent *a, struct err *err)
 	a->calls = (struct agent_calls){kick, introduce};
 	list_init(&a->channels);
 	list_init(&a->ready);
+	a->passed_fd = -1;
 	r = loop_signal_add(a->loop, SIGCHLD, agent_on_children, a);
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot watch children");

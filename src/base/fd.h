@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /* File descriptors: whole reads and writes, small files, and passing fds over unix sockets. */
+#include "base/auto.h"
 #include "base/err.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
+#include <unistd.h>
+
+static inline void close_fd(int *fd) /* sets it to -1 */
+{
+	if (*fd >= 0)
+		(void)close(take_fd(fd));
+}
 
 /* Blocking fds only; retries EINTR. 0 or a negative errno. */
 must_check int fd_write_all(int fd, const void *data, size_t len);

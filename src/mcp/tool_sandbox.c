@@ -154,11 +154,13 @@ static void tell_forks(const struct forking *f)
 	call_end(c, &r);
 }
 
-static void on_forked(struct snapshot *sn, const struct err *err, void *arg)
+static void on_forked(struct snapshot *sn, const struct fork_memory *memory, const struct err *err,
+                      void *arg)
 {
 	auto_free struct forking *f = arg;
 
 	(void)sn;
+	(void)memory;
 	if (f->call->is_over)
 		drop_forks(f);
 	else if (err || f->n == 0)

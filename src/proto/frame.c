@@ -44,6 +44,7 @@ static const struct row {
 	[FRAME_EXIT]      = {"exit",      FRAME_FROM_AGENT, true,  EXIT_SIZE_MIN, EXIT_SIZE_MIN + 255},
 	[FRAME_CLOSED]    = {"closed",    FRAME_FROM_AGENT, true,  0, 0},
 	[FRAME_PONG]      = {"pong",      FRAME_FROM_AGENT, false, WORD_SIZE, WORD_SIZE},
+	[FRAME_IMPRINT]   = {"imprint",   FRAME_FROM_AGENT, true,  4, 4 + FRAME_REASON_MAX},
 };
 /* clang-format on */
 

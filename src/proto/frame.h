@@ -23,6 +23,7 @@
 #define FRAME_WINDOW       (256 * 1024) /* bytes in flight on a channel, each way */
 #define FRAME_CHANNELS     1024         /* channels open at once */
 #define FRAME_HOSTNAME_MAX 64           /* bytes in HELLO's host name */
+#define FRAME_REASON_MAX   255          /* bytes in IMPRINT's reason */
 
 enum frame_type {
 	/* host to agent */
@@ -54,8 +55,10 @@ enum frame_type {
 	                    continues there. One that says the last count again says that the
 	                    program has closed its stdin, and more will be thrown away */
 	FRAME_EXIT, /* struct channel_exit (start.h); output that exists then was sent before it */
-	FRAME_CLOSED, /* all output of the channel is sent, nothing follows (after EXIT) */
-	FRAME_PONG,   /* u64 */
+	FRAME_CLOSED,  /* all output of the channel is sent, nothing follows (after EXIT) */
+	FRAME_PONG,    /* u64 */
+	FRAME_IMPRINT, /* str: "" with an fd, the imprint of this channel's kernel; else why there
+	                  is none */
 };
 
 enum frame_stream { STREAM_STDOUT = 1, STREAM_STDERR = 2, STREAM_RECORD = 3 };

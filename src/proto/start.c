@@ -35,7 +35,8 @@ void start_done(struct start *s)
 
 bool start_is_program(enum start_kind kind)
 {
-	return kind == START_EXEC || kind == START_KERNEL || kind == START_FORKED;
+	return kind == START_EXEC || kind == START_KERNEL || kind == START_FORKED ||
+	       kind == START_COPIED;
 }
 
 static size_t length(const char *s)
@@ -85,6 +86,7 @@ static bool start_is_good(const struct start *s)
 		return exec_is_good(s);
 	case START_KERNEL:
 	case START_FORKED:
+	case START_COPIED:
 		return exec_is_good(s) && !s->has_stdin && !s->has_pty;
 	case START_FILE:
 		return file_is_good(s);

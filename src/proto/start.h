@@ -20,6 +20,7 @@ enum start_kind {
 	START_FILE = 2,
 	START_KERNEL = 3, /* an exec whose INPUT and STREAM_RECORD are a socket at its fd 3 */
 	START_FORKED = 4, /* a kernel that a zygote forks and sends to the agent */
+	START_COPIED = 5, /* likewise; it goes on with the imprint whose fd came with this frame */
 };
 
 enum file_op {

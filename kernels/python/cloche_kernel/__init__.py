@@ -16,5 +16,6 @@ Standard library only, Python 3.11 up.
     errors    exceptions as name, message and the user's own lines
     zygote    a warm interpreter that is forked into sandboxes
     turn      how a fork gets into a pid namespace without a copy
+    imprint   its memory, for copies that go on with it
     reseed    new randomness after a fork or restore
 """

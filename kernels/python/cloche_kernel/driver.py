@@ -34,6 +34,8 @@ TYPE_CHECKING = False  # typing's own, without loading typing at each start
 if TYPE_CHECKING:
     from typing import NoReturn
 
+    from .imprint import Imprint
+
 HOST_FD = 3
 EXIT_BROKEN_PEER = 70
 REHEARSAL = b"print(end='')"
@@ -73,6 +75,7 @@ class Driver:
         self._cpu_before_us = 0
         self._interrupt_next = False
         self._call_env: dict[str, str] = {}
+        self.imprint: Imprint | None = None  # of a zygote's fork
 
     def attach(self, fd: int) -> None:
         """Takes fd for the host's socket, and fds 1 and 2 for its pipes."""
@@ -91,12 +94,8 @@ class Driver:
 
     def serve(self) -> NoReturn:
         """Answers the host until one of both is done."""
-        faulthandler.enable(self._streams.error_fd, all_threads=False)
         _set_handler(_SIGINT, self._on_idle_interrupt)
-        version = "%d.%d.%d" % sys.version_info[:3]
-        self._channel.send(
-            frame("ready", 0, f'{{"language":"python","version":{quote(version)},"pid":{os.getpid()},"env":true}}')
-        )
+        self._greet()
         try:
             while (message := self._channel.receive()) is not None:
                 verb, call_id, payload = message
@@ -108,11 +107,39 @@ class Driver:
                     self._renew(call_id, payload)
                 elif verb == b"sync":
                     self._answer(call_id)
+                elif verb == b"save":
+                    self._save(call_id, payload)
                 else:
                     raise BrokenPeer("unknown verb")
         except (BrokenPeer, OSError):  # or a socket that the code closed
             os._exit(EXIT_BROKEN_PEER)
         self._end(0)
+
+    def _greet(self) -> None:
+        faulthandler.enable(self._streams.error_fd, all_threads=False)
+        version = "%d.%d.%d" % sys.version_info[:3]
+        head = f'{{"language":"python","version":{quote(version)},"pid":{os.getpid()}'
+        self._channel.send(frame("ready", 0, head + self._knows()))
+
+    def _knows(self) -> str:
+        """The end of an object, with the messages that not every driver takes."""
+        return ',"env":true,"save":true}' if self.imprint else ',"env":true}'
+
+    def _save(self, call_id: int, payload: bytes) -> None:
+        """Has its memory written down. In a copy, which returns from here too, it serves the copy's host."""
+        refusal = ""
+        try:
+            pipes = self._streams.pipes
+            if self.imprint.save(int(payload), {self._channel.fd, *pipes}, pipes):
+                self.attach(HOST_FD)
+                self._channel.is_taking = False
+                self._greet()
+                return
+        except Exception as error:  # of what the code has changed under us, or a reason
+            refusal = str(error) or type(error).__name__
+        self._channel.is_taking = self._interrupt_next = False
+        tail = f',"refused":{quote(refusal)}}}' if refusal else "}"
+        self._channel.send(frame("done", call_id, self._done("ok")[:-1] + tail))
 
     def _take_env(self, payload: bytes) -> None:
         self._channel.is_taking = False
@@ -124,7 +151,7 @@ class Driver:
 
     def _answer(self, call_id: int) -> None:
         self._channel.is_taking = self._interrupt_next = False
-        self._channel.send(frame("done", call_id, self._done("ok")[:-1] + ',"env":true}'))
+        self._channel.send(frame("done", call_id, self._done("ok")[:-1] + self._knows()))
 
     # ---- one call
 

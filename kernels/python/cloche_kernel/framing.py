@@ -101,6 +101,10 @@ class Channel:
         self._fd = -1
 
     @property
+    def fd(self) -> int:
+        return self._fd
+
+    @property
     def is_mine(self) -> bool:
         """False in a child that user code forked."""
         return os.getpid() == self._pid

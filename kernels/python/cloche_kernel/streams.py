@@ -122,6 +122,10 @@ class Streams:
         self._pipes = (1, 2)
 
     @property
+    def pipes(self) -> tuple[int, int]:
+        return self._pipes
+
+    @property
     def error_fd(self) -> int:
         return self._pipes[1]
 

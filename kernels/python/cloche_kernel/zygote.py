@@ -39,6 +39,7 @@ import time
 
 from . import driver
 from .framing import high_fd
+from .imprint import Imprint
 from .reseed import reseed
 from .turn import CLONE_PARENT, Turn
 
@@ -77,7 +78,7 @@ CAPABILITY_VERSION_3 = 0x20080522
 # As in src/agent/sudo/sudo_socket.h.
 DOOR = b"\0cloche-sudo"
 DOOR_ARRIVAL = struct.pack("=I", 0xFFFFFFFF)
-KERNEL_FDS = 4
+KERNEL_FDS = 4  # and perhaps an imprint
 WELCOME_MAX = 64 * 1024
 
 EXIT_LOST = 75
@@ -180,6 +181,7 @@ class Zygote:
         self._packages = _Packages()
         self._capabilities = _count_capabilities()
         self._turn = Turn()
+        self._imprint = driver.build().imprint = Imprint.make(variables.show)
         self._requests = select.poll()
         self._requests.register(broker, select.POLLIN)
 
@@ -293,10 +295,14 @@ class Zygote:
         door.sendall(DOOR_ARRIVAL + tag)
         data, fds = self._receive(door)
         cwd, *words = data.split(b"\0")
-        for place, fd in enumerate(fds):
+        for place, fd in enumerate(fds[:KERNEL_FDS]):
             os.dup2(fd, place)
         door.detach()
-        os.closerange(len(fds), 1 << 20)
+        if self._imprint:
+            if len(fds) > KERNEL_FDS:
+                self._imprint.enter(fds[KERNEL_FDS], words)
+            self._imprint.remember(words)
+        os.closerange(KERNEL_FDS, 1 << 20)
         self._furnish(words)
         try:
             os.chdir(self._template.home)
@@ -310,7 +316,7 @@ class Zygote:
     def _receive(door: _socket.socket) -> Tuple[bytes, List[int]]:
         data, fds = b"", []
         while len(data) < 4 or len(data) < 4 + struct.unpack_from("=I", data)[0]:
-            more, messages, _flags, _address = door.recvmsg(WELCOME_MAX, _socket.CMSG_SPACE(4 * KERNEL_FDS))
+            more, messages, _flags, _address = door.recvmsg(WELCOME_MAX, _socket.CMSG_SPACE(4 * (KERNEL_FDS + 1)))
             if not more:
                 raise EOFError
             data += more

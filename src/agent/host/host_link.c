@@ -40,6 +40,7 @@ struct host_link {
 	uint32_t epoch;
 	bool has_ping;
 	unsigned char ping[8];
+	int given_fd; /* came with bytes of the START that it is for, or before; -1: none */
 };
 
 static void disconnect(struct host_link *w)
@@ -52,6 +53,8 @@ static void disconnect(struct host_link *w)
 	buf_done(&w->in);
 	buf_done(&w->out);
 	w->has_hello = w->has_ping = false;
+	close_fd(&w->given_fd);
+	close_fd(&w->agent->passed_fd);
 }
 
 static int put_welcome(struct host_link *w)
@@ -123,7 +126,8 @@ static int on_start(struct host_link *w, const struct frame *f)
 	if (w->agent->n_channels >= FRAME_CHANNELS)
 		r = refuse_start(w, f->channel);
 	else
-		channel_start(w->agent, f->channel, &s);
+		channel_start(w->agent, f->channel, &s,
+		              s.kind == START_COPIED ? take_fd(&w->given_fd) : -1);
 	start_done(&s);
 	return r;
 }
@@ -219,18 +223,29 @@ static int take_frames(struct host_link *w)
 	return r;
 }
 
+static void keep_last(struct host_link *w, const int *fds, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		close_fd(&w->given_fd);
+		w->given_fd = fds[i];
+	}
+}
+
 /* 1: there may be more, 0: not now; < 0: the connection is over. */
 static int read_frames(struct host_link *w)
 {
+	int fds[FD_PASS_MAX];
+	size_t n_fds = 0;
 	char *room;
 	ssize_t n;
 	int r = buf_reserve(&w->in, READ_SIZE, &room);
 
 	if (r < 0)
 		return r;
-	n = read(w->fd, room, READ_SIZE);
+	n = fd_recv(w->fd, room, READ_SIZE, fds, &n_fds);
+	keep_last(w, fds, n_fds);
 	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+		return n == -EAGAIN ? 0 : (int)n;
 	if (n == 0)
 		return -ECONNRESET;
 	buf_commit(&w->in, (size_t)n);
@@ -289,8 +304,15 @@ static ssize_t send_out(struct host_link *w)
 
 	if (w->is_port)
 		return (ssize_t)transport->send(transport->arg, w->out.data, w->out.len);
-	n = send(w->fd, w->out.data, w->out.len, MSG_NOSIGNAL | MSG_DONTWAIT);
-	return n >= 0 ? n : errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	n = fd_send(w->fd, w->out.data, w->out.len, &w->agent->passed_fd,
+	            w->agent->passed_fd >= 0 ? 1 : 0);
+	if (n > 0 && w->agent->passed_fd >= 0) {
+		close_fd(&w->agent->passed_fd);
+		list_for_each (&w->agent->channels, struct channel, c, link)
+			if (c->has_imprint) /* it has waited for this one */
+				channel_wake(c);
+	}
+	return n == -EAGAIN ? 0 : n;
 }
 
 static int write_out(struct host_link *w)
@@ -422,7 +444,7 @@ int host_link_new(struct agent *a, struct host_link **ret, struct err *err)
 	int r = 0;
 
 	w->agent = a;
-	w->fd = w->asker_fd = -1;
+	w->fd = w->asker_fd = w->given_fd = -1;
 	buf_init(&w->in, IN_MAX);
 	buf_init(&w->out, OUT_MAX);
 	if (a->settings.listen_fd >= 0)

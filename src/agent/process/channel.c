@@ -6,6 +6,7 @@
 #include "agent/process/process_tree.h"
 #include "agent/process/zygote_arrival.h"
 #include "base/clock.h"
+#include "base/fd.h"
 
 #include <assert.h>
 #include <signal.h>
@@ -76,6 +77,8 @@ static void close_pipes(struct channel *c)
 	c->report_fd = -1;
 	input_done(&c->input);
 	zygote_arrival_give_up(c);
+	close_fd(&c->imprint_fd);
+	c->has_imprint = false;
 }
 
 static void set_phase(struct channel *c, enum channel_phase phase, uint64_t in_us)
@@ -255,16 +258,24 @@ bool channel_on_reaped(struct agent *a, pid_t pid, int status, const struct rusa
 	return false;
 }
 
+/* By a zygote. */
+static bool is_sent(const struct start *s)
+{
+	return s->kind == START_FORKED || s->kind == START_COPIED;
+}
+
 static struct channel *channel_new(struct agent *a, uint32_t number, const struct start *s)
 {
 	struct channel *c = xnew0(struct channel);
 
 	c->agent = a;
 	c->number = number;
-	c->kind = s->kind == START_FORKED ? START_KERNEL : s->kind;
+	c->kind = is_sent(s) ? START_KERNEL : s->kind;
 	c->tag = xstrdup(s->tag);
 	c->report_fd = -1;
-	c->theirs[0] = c->theirs[1] = c->theirs[2] = c->theirs[3] = -1;
+	for (size_t i = 0; i < ARRAY_SIZE(c->theirs); i++)
+		c->theirs[i] = -1;
+	c->imprint_fd = -1;
 	buf_init(&c->welcome, WELCOME_MAX);
 	c->begun_us = clock_steady_us();
 	c->grace_us = s->grace_us;
@@ -308,15 +319,14 @@ void channel_arrived(struct channel *c, pid_t pid, const struct err *err)
 	channel_wake(c);
 }
 
-void channel_start(struct agent *a, uint32_t number, struct start *s)
+void channel_start(struct agent *a, uint32_t number, struct start *s, int imprint_fd)
 {
 	struct channel *c = channel_new(a, number, s);
 	struct launched l;
 	struct err err;
-	int r = s->kind == START_FORKED ? zygote_arrival_expect(c, s, &err)
-	                                : launch(a, s, &l, &err);
+	int r = is_sent(s) ? zygote_arrival_expect(c, s, imprint_fd, &err) : launch(a, s, &l, &err);
 
-	if (r >= 0 && s->kind == START_FORKED) {
+	if (r >= 0 && is_sent(s)) {
 		set_phase(c, PHASE_AWAIT, ZYGOTE_ARRIVAL_TIME_US);
 		a->calls.introduce(a, c->tag); /* it may have been faster */
 	} else if (r >= 0) {
@@ -388,6 +398,33 @@ static int emit_output(struct channel *c, struct buf *out, uint32_t epoch)
 	return 1;
 }
 
+void channel_give_imprint(struct channel *c, int fd, const char *reason)
+{
+	close_fd(&c->imprint_fd);
+	c->imprint_fd = fd;
+	(void)snprintf(c->imprint_reason, sizeof(c->imprint_reason), "%s", reason);
+	c->has_imprint = true;
+	channel_wake(c);
+}
+
+/* The fd goes with bytes of this frame, or of one before. */
+static int emit_imprint(struct channel *c, struct buf *out, uint32_t epoch)
+{
+	auto_call(buf_done) struct buf payload = BUF_INIT(4 + FRAME_REASON_MAX);
+	struct pack p = {.out = &payload};
+	int r;
+
+	pack_str(&p, c->imprint_reason);
+	r = p.error < 0
+	            ? p.error
+	            : frame_put(out, FRAME_IMPRINT, c->number, epoch, payload.data, payload.len);
+	if (r < 0)
+		return r;
+	c->agent->passed_fd = take_fd(&c->imprint_fd);
+	c->has_imprint = false;
+	return 1;
+}
+
 int channel_emit(struct channel *c, struct buf *out, uint32_t epoch)
 {
 	uint64_t count;
@@ -417,6 +454,8 @@ int channel_emit(struct channel *c, struct buf *out, uint32_t epoch)
 	r = emit_output(c, out, epoch);
 	if (r != 0)
 		return r;
+	if (c->has_imprint && c->agent->passed_fd < 0)
+		return emit_imprint(c, out, epoch);
 	if (c->has_exit && !c->told_exit) {
 		r = emit_exit(c, out, epoch);
 		c->told_exit = r >= 0;

@@ -55,8 +55,13 @@ struct channel {
 	struct output output;
 
 	bool is_awaited; /* a kernel that is to come by itself (zygote_arrival.h) */
-	int theirs[4];
+	int theirs[5];   /* the last is the imprint that it goes on with, or -1 */
 	struct buf welcome;
+
+	/* What the host is to be told of this kernel's own imprint. */
+	bool has_imprint;
+	int imprint_fd; /* -1: there is none, for that reason */
+	char imprint_reason[FRAME_REASON_MAX + 1];
 
 	bool has_started, has_ended, has_exit, is_closed;
 	struct channel_exit exit; /* has_ended: how; has_exit: complete */
@@ -73,8 +78,11 @@ struct channel {
 	unsigned sweeps;
 };
 
-/* Starts what the host asked for. Failures become the channel's EXIT. */
-void channel_start(struct agent *a, uint32_t number, struct start *s);
+/* Starts what the host asked for. Failures become the channel's EXIT. imprint_fd: of a
+ * START_COPIED, and owned from here on; else -1. */
+void channel_start(struct agent *a, uint32_t number, struct start *s, int imprint_fd);
+/* The imprint of its kernel is there, if fd is one (owned), or will not come, for that reason. */
+void channel_give_imprint(struct channel *c, int fd, const char *reason);
 struct channel *channel_find(struct agent *a, uint32_t number); /* borrowed or NULL */
 /* The next frame into out, if there is one: 1, 0, or -E2BIG when out is full. */
 must_check int channel_emit(struct channel *c, struct buf *out, uint32_t epoch);

@@ -220,3 +220,19 @@ int process_tree_kill(pid_t leader, bool leader_lives, const char *tag)
 	}
 	return n > 0 ? process_tree_signal(leader, leader_lives, tag, SIGKILL) : 0;
 }
+
+pid_t process_tree_find_other(const pid_t *known, size_t n)
+{
+	auto_call(processes_done) struct processes ps = {0};
+
+	read_all(&ps);
+	for (size_t i = 0; i < ps.n; i++) {
+		bool is_known = false;
+
+		for (size_t k = 0; k < n; k++)
+			is_known |= ps.all[i].pid == known[k];
+		if (!is_known)
+			return ps.all[i].pid;
+	}
+	return 0;
+}

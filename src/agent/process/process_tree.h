@@ -11,5 +11,7 @@
 
 /* Signals each, and says how many there were. leader_lives: the leader is not reaped yet. */
 int process_tree_signal(pid_t leader, bool leader_lives, const char *tag, int signo);
+/* A living process of the sandbox that is none of those and not this one; 0: there is none. */
+pid_t process_tree_find_other(const pid_t *known, size_t n);
 /* Stops each until no new one appears, then kills; how many were found. Call again until 0. */
 int process_tree_kill(pid_t leader, bool leader_lives, const char *tag);

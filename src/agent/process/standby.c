@@ -173,6 +173,11 @@ pid_t standby_take(struct standby *s, const struct start *start, const int fds[L
 	return pid;
 }
 
+pid_t standby_pid(const struct standby *s)
+{
+	return s->pid;
+}
+
 bool standby_on_reaped(struct standby *s, pid_t pid)
 {
 	if (pid != s->pid)

@@ -21,4 +21,5 @@ void standby_defer(struct standby *s);
 void standby_renew(struct standby *s);
 /* Hands the fds and *start over. The pid of what runs now, or 0: there is no standby to do it. */
 pid_t standby_take(struct standby *s, const struct start *start, const int fds[LAUNCH_FDS]);
+pid_t standby_pid(const struct standby *s);           /* 0: there is none */
 bool standby_on_reaped(struct standby *s, pid_t pid); /* true if it was the standby that waited */

@@ -244,11 +244,14 @@ static int make_welcome(const struct start *s, struct buf *out)
 	return 0;
 }
 
-int zygote_arrival_expect(struct channel *c, const struct start *s, struct err *err)
+int zygote_arrival_expect(struct channel *c, const struct start *s, int imprint_fd, struct err *err)
 {
 	struct launched l;
 	int r = make_welcome(s, &c->welcome);
 
+	c->theirs[LAUNCH_SOCKET_FD + 1] = imprint_fd;
+	if (s->kind == START_COPIED && imprint_fd < 0)
+		return err_set(err, ERR_GUEST, EBADF, "no imprint came with it");
 	if (r < 0)
 		return err_set(err, ERR_LIMIT, -r, "its environment is too long for a fork");
 	r = launch_without_fork(c->agent, s, &l, c->theirs, err);
@@ -279,14 +282,16 @@ bool zygote_arrival_knock(struct agent *a, const char *tag, int fd, pid_t pid)
 {
 	struct channel *c = find_awaited(a, tag);
 	struct err err;
+	size_t n;
 	int r;
 
 	if (!c)
 		return false;
+	n = ARRAY_SIZE(c->theirs) - (c->theirs[LAUNCH_SOCKET_FD + 1] < 0);
 	r = pid > 1 ? check(&a->settings, pid, &err)
 	            : err_set(&err, ERR_FORBIDDEN, EPERM, "it is not of this sandbox");
-	if (r == 0 && fd_send(fd, c->welcome.data, c->welcome.len, c->theirs,
-	                      ARRAY_SIZE(c->theirs)) != (ssize_t)c->welcome.len)
+	if (r == 0 &&
+	    fd_send(fd, c->welcome.data, c->welcome.len, c->theirs, n) != (ssize_t)c->welcome.len)
 		r = err_set(&err, ERR_INTERNAL, EPIPE, "it does not take its fds");
 	if (r < 0 && pid > 1)
 		(void)kill(pid, SIGKILL);

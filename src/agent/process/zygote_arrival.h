@@ -15,8 +15,10 @@
 #define ZYGOTE_ARRIVAL_TIME_US 5000000     /* from the START to the knock */
 #define WELCOME_MAX            (64 * 1024) /* fits into a socket's buffer at once */
 
-/* Makes the ends of a kernel and holds its side until it comes. */
-must_check int zygote_arrival_expect(struct channel *c, const struct start *s, struct err *err);
+/* Makes the ends of a kernel and holds its side until it comes. Owns imprint_fd, which only a
+ * START_COPIED has. */
+must_check int zygote_arrival_expect(struct channel *c, const struct start *s, int imprint_fd,
+                                     struct err *err);
 /* One knocks with that tag. True if a channel waited for it: it has been let in or killed. */
 bool zygote_arrival_knock(struct agent *a, const char *tag, int fd, pid_t pid);
 void zygote_arrival_give_up(struct channel *c); /* closes what is held for it; idempotent */

@@ -7,6 +7,7 @@
 
 #include "agent/process/exec.h"
 #include "agent/process/forks.h"
+#include "agent/process/imprint_arrival.h"
 #include "agent/process/launch.h"
 #include "agent/process/zygote_arrival.h"
 #include "agent/users/become.h"
@@ -37,7 +38,8 @@ struct visit {
 	int fds[SUDO_SOCKET_FDS];
 	bool has_fds;
 	struct ucred asker;
-	char tag[SUDO_SOCKET_TAG_SIZE]; /* of one that comes to stay, or "" */
+	char tag[SUDO_SOCKET_TAG_SIZE]; /* of one that comes to stay or that writes, or "" */
+	bool is_writer;                 /* of an imprint */
 	pid_t pid;                      /* 0 until it runs */
 	int report_fd;
 };
@@ -203,10 +205,39 @@ static int take_arrival(struct visit *v, const struct unpack *u)
 	                                                                           : 0;
 }
 
+/* It is heard of once more when the imprint is whole. */
+static int take_writer(struct visit *v, const struct unpack *u)
+{
+	if (u->len < sizeof(v->tag))
+		return 0;
+	if (u->len > sizeof(v->tag) || u->data[sizeof(v->tag) - 1] != '\0')
+		return -EPROTO;
+	memcpy(v->tag, u->data, sizeof(v->tag));
+	v->is_writer = true;
+	loop_timer_set_in(v->timer, IMPRINT_TIME_US);
+	buf_done(&v->in);
+	return imprint_arrival_begin(v->server->agent, v->tag, v->asker.pid) ? 0 : -ECONNRESET;
+}
+
+static int read_imprint(struct visit *v)
+{
+	int fds[FD_PASS_MAX];
+	size_t n_fds = 0;
+	int32_t errnum = EPIPE; /* if it dies */
+	ssize_t n = fd_recv(v->fd, &errnum, sizeof(errnum), fds, &n_fds);
+
+	if (n == -EAGAIN)
+		return 0;
+	if (n != sizeof(errnum))
+		errnum = EPIPE;
+	imprint_arrival_end(v->server->agent, v->tag, errnum, fds, n_fds);
+	return -ECONNRESET;
+}
+
 void sudo_socket_introduce(struct sudo_socket *d, const char *tag)
 {
 	list_for_each (&d->visits, struct visit, v, link) {
-		if (strcmp(v->tag, tag) != 0)
+		if (v->is_writer || strcmp(v->tag, tag) != 0)
 			continue;
 		if (zygote_arrival_knock(d->agent, tag, v->fd, v->asker.pid))
 			visit_end(v);
@@ -226,6 +257,8 @@ static int try_request(struct visit *v)
 	len = unpack_u32(&u);
 	if (len == SUDO_SOCKET_ARRIVAL)
 		return take_arrival(v, &u);
+	if (len == SUDO_SOCKET_IMPRINT)
+		return take_writer(v, &u);
 	if (len > SUDO_REQUEST_MAX || !v->has_fds)
 		return -EPROTO;
 	if (u.len < len)
@@ -286,7 +319,7 @@ static void visit_on_io(struct loop *loop, uint32_t events, void *arg)
 
 	(void)loop;
 	(void)events;
-	r = v->pid == 0 ? read_request(v) : read_signals(v);
+	r = v->is_writer ? read_imprint(v) : v->pid == 0 ? read_request(v) : read_signals(v);
 	if (r >= 0)
 		return;
 	if (v->pid > 0 && kill(-v->pid, SIGHUP) < 0)

@@ -12,7 +12,12 @@
  * And for forks of a zygote (zygote_arrival.h):
  *
  *	fork --> u32 SUDO_SOCKET_ARRIVAL, tag
- *	     <-- u32 length, cwd and environment, fds 0 to 3; then the end
+ *	     <-- u32 length, cwd and environment, fds 0 to 3, perhaps an imprint; then the end
+ *
+ * And for who writes the imprint of a kernel (imprint_arrival.h):
+ *
+ *	writer --> u32 SUDO_SOCKET_IMPRINT, tag
+ *	writer --> i32 errno, with 0 the imprint's fd
  */
 #include "agent/agent.h"
 #include "base/buf.h"
@@ -21,6 +26,7 @@
 #define SUDO_SOCKET_NAME     "cloche-sudo"
 #define SUDO_REQUEST_MAX     (220 * 1024)
 #define SUDO_SOCKET_ARRIVAL  0xffffffffU /* in the length's place: one that comes to stay */
+#define SUDO_SOCKET_IMPRINT  0xfffffffeU /* likewise: one that writes an imprint */
 #define SUDO_SOCKET_TAG_SIZE 40          /* room for an id */
 #define SUDO_SOCKET_FDS      4           /* stdin, stdout, stderr, working directory */
 

@@ -66,7 +66,8 @@ static void put_failed(const struct forking *f, struct json_writer *w)
 	json_close_array(w);
 }
 
-static void on_end(struct snapshot *sn, const struct err *err, void *arg)
+static void on_end(struct snapshot *sn, const struct fork_memory *memory, const struct err *err,
+                   void *arg)
 {
 	struct forking *f = arg;
 	struct http_req *req = f->late.req;
@@ -78,6 +79,8 @@ static void on_end(struct snapshot *sn, const struct err *err, void *arg)
 	if (req && !err) {
 		w = reply_begin(&reply);
 		json_put_str(w, "snapshot_id", sn ? snapshot_id(sn) : NULL);
+		json_put_str(w, "memory_by", memory->by);
+		json_put_str(w, "memory_why", memory->why);
 		put_made(f, w);
 		put_failed(f, w);
 		reply_send_late(&reply, req, 201);

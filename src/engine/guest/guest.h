@@ -20,6 +20,7 @@
  *	gone		the loop	the turn: it is freed
  *	foreign		nobody		of another cloche: only counted
  */
+#include "base/fd.h"
 #include "base/list.h"
 #include "engine/engine.h"
 #include "engine/guest/spawner.h"
@@ -146,12 +147,6 @@ struct guest_host {
 	void (*final)(const char *id, const struct guest_usage *usage, void *arg);
 	void *final_arg;
 };
-
-static inline void close_fd(int *fd)
-{
-	if (*fd >= 0)
-		(void)close(take_fd(fd));
-}
 
 /*
  * start_steps.c: makes the guest's host objects and lets its child run. The child is then watched

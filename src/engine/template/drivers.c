@@ -11,9 +11,9 @@
 
 #define PLACE "opt/cloche/kernels"
 
-/* src/driver/turn.c and socket.c */
-extern const unsigned char driver_turn[], driver_socket[];
-extern const size_t driver_turn_len, driver_socket_len;
+/* src/driver/turn.c, imprint.c and socket.c */
+extern const unsigned char driver_turn[], driver_imprint[], driver_socket[];
+extern const size_t driver_turn_len, driver_imprint_len, driver_socket_len;
 
 /* Libraries that drivers load. Each is put behind the file that loads it. */
 static const struct library {
@@ -24,6 +24,8 @@ static const struct library {
 	/* Python would take turn.so for the module */
 	{"python/cloche_kernel/turn.py", "python/cloche_kernel/libturn.so", driver_turn,
          &driver_turn_len},
+	{"python/cloche_kernel/imprint.py", "python/cloche_kernel/libimprint.so", driver_imprint,
+         &driver_imprint_len},
 	{"r/wire.R", "r/libsocket.so", driver_socket, &driver_socket_len},
 };
 

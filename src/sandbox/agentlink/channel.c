@@ -17,17 +17,20 @@
  * that it does not list and never spoke of has not run, and is started again. This is done only
  * once, because the agent may have hung up over that very START.
  */
+#include "base/fd.h"
 #include "base/units.h"
 #include "sandbox/agentlink/link_private.h"
 
 #include <assert.h>
 #include <endian.h>
+#include <fcntl.h>
 
 #define ACK_EVERY (FRAME_WINDOW / 4) /* kept bytes before an ACK is sent */
 /* Also counted in frames: when streams alternate, the number of frames fills the agent's buffer
  * long before their bytes do. */
 #define ACK_EVERY_FRAMES 1024
 #define PACED_MAX        2 /* links of a project that may write at the full rate */
+#define SEALS            (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 static int send_u64(struct link *l, enum frame_type type, uint32_t number, uint64_t value)
 {
@@ -50,10 +53,28 @@ static void tell_count(struct link *l)
 		l->ops->on_channels(l->arg);
 }
 
+void channel_forgo_imprint(struct channel *ch)
+{
+	if (!ch->awaits_imprint)
+		return;
+	ch->awaits_imprint = false;
+	if (--ch->link->n_awaited == 0)
+		close_fd(&ch->link->given_fd);
+}
+
+void channel_await_imprint(struct channel *ch)
+{
+	if (!ch->link || ch->awaits_imprint)
+		return;
+	ch->awaits_imprint = true;
+	ch->link->n_awaited++;
+}
+
 void channel_detach(struct channel *ch)
 {
 	struct link *l = ch->link;
 
+	channel_forgo_imprint(ch);
 	HASH_DEL(l->channels, ch);
 	ch->link = NULL;
 	buf_done(&ch->untaken);
@@ -86,6 +107,22 @@ int channel_start(struct channel *ch, struct link *l, uint32_t number,
 		link_set_beat(l);
 	tell_count(l);
 	return 0;
+}
+
+int channel_start_copied(struct channel *ch, struct link *l, uint32_t number,
+                         const struct channel_ops *ops, const struct start *start, int fd)
+{
+	int r;
+
+	if (l->passed_fd >= 0)
+		return -EBUSY;
+	l->passed_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (l->passed_fd < 0)
+		return -errno;
+	r = channel_start(ch, l, number, ops, start);
+	if (r < 0)
+		close_fd(&l->passed_fd);
+	return r;
 }
 
 void channel_adopt(struct channel *ch, struct link *l, uint32_t number,
@@ -346,6 +383,27 @@ static int on_closed(struct channel *ch)
 	return 0;
 }
 
+/* One that nobody waits for is a program's doing, and no fault of the agent's. */
+static int on_imprint(struct channel *ch, struct unpack *u)
+{
+	auto_free char *why = unpack_str(u, FRAME_REASON_MAX);
+	auto_fd int fd = -1;
+	int seals;
+
+	if (unpack_end(u) < 0)
+		return -EPROTO;
+	if (!ch->awaits_imprint)
+		return 0;
+	fd = take_fd(&ch->link->given_fd);
+	channel_forgo_imprint(ch);
+	/* It is handed on, and never read or mapped here. */
+	seals = fd < 0 ? -1 : fcntl(fd, F_GET_SEALS);
+	if (!why[0] && (seals < 0 || (seals & SEALS) != SEALS))
+		return -EPROTO;
+	ch->ops->on_imprint(ch, why[0] ? -1 : take_fd(&fd), why);
+	return 0;
+}
+
 int channel_on_frame(struct link *l, const struct frame *f)
 {
 	struct unpack u = {.data = f->payload, .len = f->len};
@@ -368,6 +426,8 @@ int channel_on_frame(struct link *l, const struct frame *f)
 		return on_exit_frame(ch, f);
 	case FRAME_CLOSED:
 		return on_closed(ch);
+	case FRAME_IMPRINT:
+		return on_imprint(ch, &u);
 	}
 	return -EPROTO;
 }
@@ -404,6 +464,8 @@ static int on_listed(struct link *l, uint32_t number, uint64_t acked, uint64_t e
 
 static void begin_connection(struct link *l)
 {
+	for (struct channel *ch = l->channels; ch; ch = ch->hh.next)
+		channel_forgo_imprint(ch);
 	for (struct channel *ch = l->channels; ch; ch = ch->hh.next)
 		ch->is_listed = ch->is_resumed = ch->has_started = ch->has_exited =
 			ch->is_input_known = false;

@@ -75,6 +75,8 @@ void link_hang_up(struct link *l)
 	loop_timer_set(l->beat, UINT64_MAX);
 	buf_done(&l->in);
 	buf_done(&l->out);
+	close_fd(&l->given_fd);
+	close_fd(&l->passed_fd);
 }
 
 static void link_down(struct link *l, bool is_hostile, const struct err *why)
@@ -111,16 +113,16 @@ static int flush(struct link *l)
 {
 	loop_timer_set(l->resend, UINT64_MAX);
 	while (l->out.len > 0) {
-		ssize_t n = send(l->fd, l->out.data, l->out.len, MSG_NOSIGNAL | MSG_DONTWAIT);
+		ssize_t n = fd_send(l->fd, l->out.data, l->out.len, &l->passed_fd,
+		                    l->passed_fd >= 0 ? 1 : 0);
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && (errno == ENOMEM || errno == ENOBUFS))
+		if (n == -ENOMEM || n == -ENOBUFS)
 			loop_timer_set_in(l->resend, RESEND_US);
-		else if (n < 0 && errno != EAGAIN)
-			return -errno;
+		else if (n < 0 && n != -EAGAIN)
+			return (int)n;
 		if (n < 0)
 			break;
+		close_fd(&l->passed_fd);
 		buf_consume(&l->out, (size_t)n);
 	}
 	if (l->out.len == 0)
@@ -335,6 +337,27 @@ static void on_pace(struct loop *loop, void *arg)
 	channel_ack_due(arg);
 }
 
+/* Takes fds only while one is awaited, and then one at a time: the sender is not trusted. */
+static ssize_t read_bytes(struct link *l, char *room)
+{
+	int fds[FD_PASS_MAX];
+	size_t n_fds = 0;
+	ssize_t n;
+
+	if (l->n_awaited > 0) {
+		n = fd_recv(l->fd, room, READ_MAX, fds, &n_fds);
+		for (size_t i = 0; i < n_fds; i++) {
+			close_fd(&l->given_fd);
+			l->given_fd = fds[i];
+		}
+		return n;
+	}
+	do
+		n = recv(l->fd, room, READ_MAX, MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
 static void receive(struct link *l)
 {
 	char *room;
@@ -342,13 +365,11 @@ static void receive(struct link *l)
 
 	if (buf_reserve(&l->in, READ_MAX, &room) < 0)
 		abort(); /* the cap has room for a frame and a read, and whole frames were taken */
-	do
-		n = recv(l->fd, room, READ_MAX, MSG_DONTWAIT);
-	while (n < 0 && errno == EINTR);
-	if (n < 0 && errno == EAGAIN)
+	n = read_bytes(l, room);
+	if (n == -EAGAIN)
 		return;
 	if (n <= 0) {
-		link_lost(l, n < 0 ? errno : 0, "the connection to the sandbox's agent ended");
+		link_lost(l, (int)-n, "the connection to the sandbox's agent ended");
 		return;
 	}
 	buf_commit(&l->in, (size_t)n);
@@ -380,6 +401,8 @@ struct link *link_new(struct loop *loop, const char *hostname, const struct link
 	                   .ops = ops,
 	                   .arg = arg,
 	                   .fd = -1,
+	                   .given_fd = -1,
+	                   .passed_fd = -1,
 	                   .floor = 1};
 	(void)snprintf(l->hostname, sizeof(l->hostname), "%s", hostname);
 	buf_init(&l->in, FRAME_HEAD_SIZE + FRAME_PAYLOAD_MAX + READ_MAX);
@@ -418,6 +441,8 @@ void link_free(struct link *l)
 	while (l->channels)
 		channel_detach(l->channels);
 	l->is_dead = true;
+	close_fd(&l->given_fd);
+	close_fd(&l->passed_fd);
 	link_set_paced(l, false);
 	loop_io_removep(&l->io);
 	if (l->fd >= 0)

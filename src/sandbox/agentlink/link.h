@@ -65,6 +65,9 @@ struct channel_ops {
 	/* The agent does not know it, or is gone for good. The channel is already off the link. */
 	void (*on_lost)(struct channel *ch, const struct err *why);
 	void (*on_silent)(struct channel *ch); /* the agent has stopped answering */
+	/* After channel_await_imprint(): fd is its own from here on; or -1, and why says why. NULL
+	 * where that is never called. */
+	void (*on_imprint)(struct channel *ch, int fd, const char *why);
 	bool is_paced; /* its output is what programs write, and counts for output_rate */
 };
 
@@ -85,6 +88,7 @@ struct channel { /* in its owner; fields are channel.c's */
 	struct buf start;      /* its START, until the agent mentions the channel */
 	bool is_sent_again;
 	bool is_listed, is_resumed, has_started, has_exited; /* on this connection */
+	bool awaits_imprint;                                 /* likewise */
 	UT_hash_handle hh;
 };
 
@@ -111,6 +115,14 @@ void link_lose_channels(struct link *l, const struct err *why);
  * start). */
 must_check int channel_start(struct channel *ch, struct link *l, uint32_t number,
                              const struct channel_ops *ops, const struct start *start);
+/* The same for a START_COPIED, with its imprint; fd stays the caller's. -EBUSY: another is on its
+ * way. */
+must_check int channel_start_copied(struct channel *ch, struct link *l, uint32_t number,
+                                    const struct channel_ops *ops, const struct start *start,
+                                    int fd);
+/* on_imprint() is called once, unless the connection or the channel ends before. */
+void channel_await_imprint(struct channel *ch);
+void channel_forgo_imprint(struct channel *ch); /* it is not called any more; none: fine */
 /* Puts a channel of an earlier gateway on a link that is down, to be resumed. received: the bytes
  * that are kept. */
 void channel_adopt(struct channel *ch, struct link *l, uint32_t number,

@@ -31,8 +31,11 @@ struct link {
 	bool is_still;  /* as was seen at the last beat */
 	uint32_t floor; /* channel numbers below this may have been used */
 	struct channel *channels;
-	bool is_holding; /* none of them is resumed */
-	uint64_t stale;  /* frames for forgotten channels */
+	bool is_holding;  /* none of them is resumed */
+	uint64_t stale;   /* frames for forgotten channels */
+	size_t n_awaited; /* fds that channels wait for: without one no fd is taken */
+	int given_fd;     /* came with the last bytes, or -1 */
+	int passed_fd;    /* goes with the next ones, or -1 */
 };
 
 /* Queues a frame. -ENOTCONN while not up (HELLO apart), -E2BIG when the queue is full. */

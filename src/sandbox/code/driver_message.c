@@ -8,6 +8,7 @@
 
 #define NAME_MAX_BYTES 200
 #define CALLS_DIGITS   10
+#define REFUSAL_MAX    200    /* bytes that are told of it */
 #define VALUES_MAX     100000 /* of a message: about 30 ms of the loop's time */
 #define LENGTH_DIGITS  8      /* of DRIVER_MESSAGE_PAYLOAD_MAX */
 
@@ -207,4 +208,19 @@ bool driver_message_takes_env(const struct driver_message *m)
 	auto_json json_t *given = parse_object(m);
 
 	return json_is_true(json_object_get(given, "env"));
+}
+
+bool driver_message_can_save(const struct driver_message *m)
+{
+	auto_json json_t *given = parse_object(m);
+
+	return json_is_true(json_object_get(given, "save"));
+}
+
+char *driver_message_refusal(const struct driver_message *m)
+{
+	auto_json json_t *given = parse_object(m);
+	const char *why = json_string_value(json_object_get(given, "refused"));
+
+	return why ? xasprintf("%.*s", REFUSAL_MAX, why) : NULL;
 }

@@ -50,8 +50,11 @@ struct driver_message_done {
 	bool has_cpu;
 	uint64_t cpu_us; /* the driver's word */
 };
-/* READY, and DONE that answers `sync`: whether the driver says that it knows `env`. Drivers from
- * before that live on in sandboxes, and an unknown message ends them. */
+/* Why the answer to `save` is a refusal, or NULL; the caller owns it. */
+char *driver_message_refusal(const struct driver_message *m);
+/* READY, and DONE that answers `sync`: whether the driver says that it knows `save`, or `env`.
+ * Drivers from before that live on in sandboxes, and an unknown message ends them. */
+bool driver_message_can_save(const struct driver_message *m);
 bool driver_message_takes_env(const struct driver_message *m);
 must_check int driver_message_done(const struct driver_message *m,
                                    struct driver_message_done *ret); /* -EPROTO */

@@ -17,6 +17,7 @@
 #include "sandbox/code/interpreter.h"
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "sandbox/agentlink/agent_errno.h"
@@ -85,12 +86,14 @@ void interpreter_reset(struct context *c)
 	buf_done(&c->out);
 	buf_done(&c->held);
 	c->exit = (struct channel_exit){0};
-	c->is_exit_held = c->is_leaving = c->is_split = c->takes_env = false;
-	c->sync = 0;
+	c->is_exit_held = c->is_leaving = c->is_split = c->takes_env = c->can_save = c->is_held =
+		false;
+	c->sync = c->saving = 0;
 	c->count = 0;
 	c->state = CONTEXT_DEAD;
 	interpreter_set_deadline(c, 0);
 	interpreter_set_phase(c, PHASE_NONE, 0);
+	interpreter_tell_lost(c, "the interpreter ended");
 }
 
 static void end_as_dead(struct code_call *call, const struct code_end *end, const char *message)
@@ -149,7 +152,7 @@ void interpreter_abandon(struct context *c)
 	interpreter_set_phase(c, PHASE_ABANDONED, MIN(c->again_us, time_left_us(c->running)));
 }
 
-static void write_out(struct context *c)
+void interpreter_write(struct context *c)
 {
 	ssize_t n;
 
@@ -201,7 +204,7 @@ void interpreter_run(struct context *c, struct code_call *call)
 	    buf_append(&c->out, call->code, len) < 0)
 		abort(); /* it holds one call, and the code's length was checked */
 	len = c->out.len;
-	write_out(c);
+	interpreter_write(c);
 	interpreter_set_split(c, c->out.len > 0 || len > FRAME_DATA_MAX);
 	if (call->timeout_ms > 0)
 		interpreter_set_phase(c, PHASE_CALL, call->timeout_ms * 1000);
@@ -298,7 +301,7 @@ void interpreter_settle_exit(struct context *c)
 {
 	if (c->held.len > 0 || interpreter_is_paused(c))
 		return;
-	if (c->is_forked && c->state == CONTEXT_STARTING) {
+	if (c->is_forked && c->state == CONTEXT_STARTING && c->imprint_fd < 0) {
 		interpreter_start_afresh(c,
 		                         c->exit.how == EXIT_FAILED ? c->exit.message : "it ended");
 		return;
@@ -334,6 +337,11 @@ static void on_lost(struct channel *ch, const struct err *why)
 	interpreter_lost(context_of(ch), why);
 }
 
+static void on_imprint(struct channel *ch, int fd, const char *why)
+{
+	interpreter_on_imprint(context_of(ch), fd, why);
+}
+
 static void on_silent(struct channel *ch)
 {
 	struct err err;
@@ -352,7 +360,7 @@ static void on_gap(struct channel *ch, uint64_t len)
 
 static void on_room(struct channel *ch)
 {
-	write_out(context_of(ch));
+	interpreter_write(context_of(ch));
 }
 
 static void on_closed(struct channel *ch)
@@ -373,6 +381,7 @@ const struct channel_ops interpreter_channel_ops = {
 	.on_closed = on_closed,
 	.on_lost = on_lost,
 	.on_silent = on_silent,
+	.on_imprint = on_imprint,
 	.is_paced = true,
 };
 
@@ -460,6 +469,7 @@ void interpreter_init(struct context *c)
 {
 	c->state = CONTEXT_DEAD;
 	c->deadline = CRASH_COUNTER_NONE;
+	c->imprint_fd = -1;
 	c->timer = loop_timer_new(c->loop, on_timer, c);
 	buf_init(&c->in, DRIVER_MESSAGE_MAX);
 	buf_init(&c->out, 2 * DRIVER_MESSAGE_HEAD_MAX + ENV_MAX + CODE_BYTES_MAX);
@@ -468,6 +478,7 @@ void interpreter_init(struct context *c)
 
 void interpreter_done(struct context *c)
 {
+	close_fd(&c->imprint_fd);
 	loop_timer_free(c->timer);
 	buf_done(&c->in);
 	buf_done(&c->out);

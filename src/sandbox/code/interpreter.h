@@ -3,6 +3,7 @@
 /* Shared by context.c, the interpreter's files and code_call.c. */
 #include "base/units.h"
 #include "sandbox/code/code_call.h"
+#include "sandbox/code/driver_message.h"
 #include "sandbox/code/language.h"
 #include "sandbox/model/sandbox_private.h"
 #include "telemetry/span.h"
@@ -44,6 +45,16 @@ struct code_call {
 	struct trace_env *trace; /* that the code is told; or NULL */
 };
 
+/* Who waits for an imprint of an interpreter, or for one that starts with an imprint. Called from
+ * the loop. */
+struct interpreter_watch {
+	/* It stands still and holds; or it goes on at once, and why says why. */
+	void (*on_saved)(struct context *c, const char *why, void *arg);
+	void (*on_imprint)(struct context *c, int fd, const char *why, void *arg); /* owns fd */
+	void (*on_ready)(struct context *c, void *arg);                 /* the watch is over */
+	void (*on_lost)(struct context *c, const char *why, void *arg); /* likewise */
+};
+
 struct context {
 	struct sandbox *sandbox;
 	struct loop *loop;
@@ -65,11 +76,17 @@ struct context {
 	bool is_named;   /* the agent has said that it has it */
 	bool is_split;   /* the call's code is sent in several pieces */
 	uint64_t starts;
-	uint64_t count;           /* as its last `done` said */
-	bool is_fresh;            /* no call has run in it */
-	bool is_copied;           /* of another sandbox's memory, and still as that one was */
-	bool is_leaving;          /* it has announced its end */
-	bool takes_env;           /* its driver knows the message `env` */
+	uint64_t count;  /* as its last `done` said */
+	bool is_fresh;   /* no call has run in it */
+	bool is_copied;  /* of another sandbox's memory, and still as that one was */
+	bool is_leaving; /* it has announced its end */
+	bool takes_env;  /* its driver knows the message `env` */
+	bool can_save;   /* and `save` */
+	uint32_t saving; /* not 0: the number of a `save` without an answer yet */
+	bool is_held;    /* it was saved: no call runs until interpreter_release() */
+	int imprint_fd;  /* of the imprint that it starts with; -1: none */
+	const struct interpreter_watch *watch; /* or NULL */
+	void *watch_arg;
 	struct buf in;            /* of messages */
 	struct buf out;           /* what the channel had no room for */
 	struct buf held;          /* output that came during a pause, see interpreter_stream.c */
@@ -130,6 +147,23 @@ must_check int interpreter_start(struct context *c, struct err *err);
 void interpreter_start_afresh(struct context *c, const char *why);
 uint64_t interpreter_start_us(const struct context *c); /* a start may take as long */
 void interpreter_rejoin(struct context *c); /* rejoins one that an earlier gateway started */
+
+void interpreter_write(struct context *c); /* what is queued, as far as there is room */
+
+/* interpreter_imprint.c */
+/* Asks an idle one for its imprint, if that fits twice into room bytes. */
+void interpreter_save(struct context *c, uint64_t room, const struct interpreter_watch *watch,
+                      void *arg);
+void interpreter_release(struct context *c); /* calls go on */
+/* Starts one that goes on with an imprint, which stays the caller's. */
+must_check int interpreter_start_copied(struct context *c, int fd,
+                                        const struct interpreter_watch *watch, void *arg,
+                                        struct err *err);
+must_check int interpreter_on_saved(struct context *c, const struct driver_message *m);
+void interpreter_on_imprint(struct context *c, int fd, const char *why); /* owns fd */
+void interpreter_tell_ready(struct context *c);
+void interpreter_tell_lost(struct context *c, const char *why);
+void interpreter_unwatch(struct context *c);
 
 /* interpreter_stream.c */
 must_check int interpreter_take(struct context *c, enum frame_stream stream, const char *data,

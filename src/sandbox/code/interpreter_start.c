@@ -35,7 +35,9 @@ static void on_forked(const struct msg_reply *reply, void *arg)
 
 	c->fork_tag = 0;
 	/* If the broker died, a fork may exist that it did not report, and may have run a call. */
-	if (reply->err.code != ERR_NONE && c->state == CONTEXT_STARTING)
+	if (reply->err.code != ERR_NONE && c->state == CONTEXT_STARTING && c->imprint_fd >= 0)
+		interpreter_lost(c, &reply->err);
+	else if (reply->err.code != ERR_NONE && c->state == CONTEXT_STARTING)
 		interpreter_start_afresh(c, reply->err.message);
 }
 
@@ -65,15 +67,22 @@ static int send_start(struct context *c, struct link *l, bool may_fork, struct e
 		r = exec_command_build(c->sandbox, &spec, tag, &start, err);
 	if (r < 0)
 		return r;
-	c->starts += may_fork; /* else it is the same start, in the other way */
+	/* Else it is the same start, in the other way, or that of its source. */
+	c->starts += may_fork && c->imprint_fd < 0;
 	r = c->name ? context_save(c, err) : 0;
 	if (r < 0) {
 		start_done(&start);
 		return r;
 	}
 	c->is_forked = may_fork && language_can_fork(c->language, &start);
-	start.kind = c->is_forked ? START_FORKED : START_KERNEL;
-	r = channel_start(&c->channel, l, c->number, &interpreter_channel_ops, &start);
+	start.kind = c->imprint_fd >= 0 ? START_COPIED : c->is_forked ? START_FORKED : START_KERNEL;
+	if (c->imprint_fd >= 0)
+		r = c->is_forked
+		            ? channel_start_copied(&c->channel, l, c->number,
+		                                   &interpreter_channel_ops, &start, c->imprint_fd)
+		            : -EINVAL;
+	else
+		r = channel_start(&c->channel, l, c->number, &interpreter_channel_ops, &start);
 	start_done(&start);
 	if (r == -ENOSPC)
 		return err_set(err, ERR_LIMIT, 0,
@@ -85,7 +94,7 @@ static int send_start(struct context *c, struct link *l, bool may_fork, struct e
 	if (!c->is_forked || ask_for_fork(c, tag, err) == 0)
 		return 0;
 	channel_forget(&c->channel);
-	return send_start(c, l, /* may_fork= */ false, err);
+	return c->imprint_fd >= 0 ? -EAGAIN : send_start(c, l, /* may_fork= */ false, err);
 }
 
 static int begin(struct context *c, bool may_fork, struct err *err)
@@ -95,7 +104,7 @@ static int begin(struct context *c, bool may_fork, struct err *err)
 
 	if (r < 0)
 		return r;
-	c->is_fresh = true;
+	c->is_fresh = c->imprint_fd < 0;
 	c->state = CONTEXT_STARTING;
 	interpreter_set_phase(c, PHASE_START, interpreter_start_us(c));
 	return 0;

@@ -57,9 +57,11 @@ static int on_ready(struct context *c, const struct driver_message *m)
 	if (c->state != CONTEXT_STARTING)
 		return -EPROTO;
 	c->takes_env = driver_message_takes_env(m);
+	c->can_save = driver_message_can_save(m);
 	c->state = CONTEXT_IDLE;
 	interpreter_set_phase(c, PHASE_NONE, 0);
 	interpreter_wake(c);
+	interpreter_tell_ready(c);
 	return 0;
 }
 
@@ -71,6 +73,7 @@ static int on_synced(struct context *c, const struct driver_message *m)
 		return -EPROTO;
 	c->sync = 0;
 	c->takes_env = driver_message_takes_env(m);
+	c->can_save = driver_message_can_save(m);
 	interpreter_set_deadline(c, 0);
 	interpreter_set_phase(c, PHASE_NONE, 0);
 	c->count = c->last_call = (uint32_t)done.count;
@@ -87,6 +90,8 @@ static int on_message(struct context *c, const struct driver_message *m)
 		return on_synced(c, m);
 	if (m->verb == DRIVER_MESSAGE_READY)
 		return on_ready(c, m);
+	if (c->saving && m->call == c->saving)
+		return interpreter_on_saved(c, m);
 	if (!call || m->call != call->number)
 		return -EPROTO;
 	switch (m->verb) {

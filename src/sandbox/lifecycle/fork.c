@@ -4,13 +4,20 @@
  * one is reported; the others go on. The snapshot is automatic: the forks share it, and it is
  * removed with the last of them.
  *
+ * Memory goes over as an imprint, if the source is one idle interpreter and nothing else
+ * (imprint.h). Then the snapshot has the files alone, and a copy is reported when its interpreter
+ * has gone on. If that fails anywhere, all of it is undone, and the fork begins anew with CRIU: the
+ * copies are of one moment, and which one within the call is not promised.
+ *
  * A fork has the environment, limits, network policy and other settings of its source, unless the
  * caller says otherwise. If the source is paused on disk, its snapshot is used. Name, tokens and
  * everything else that identifies a sandbox are its own.
  */
 #include "base/log.h"
 #include "sandbox/model/create_rules.h"
+#include "sandbox/model/find.h"
 #include "sandbox/network/network.h"
+#include "sandbox/snapshot/imprint.h"
 #include "sandbox/snapshot/snapshot_private.h"
 #include "sandbox/storage/storage.h"
 
@@ -20,11 +27,20 @@ struct fork {
 	struct fleet *fleet;
 	char project_id[ID_SIZE], key_id[ID_SIZE];
 	struct fork_spec spec;
-	char *name; /* or NULL */
+	uint32_t engine; /* its number */
+	char *name;      /* or NULL */
 	json_t *tags, *env, *network, *notes, *volumes;
 	char *on_timeout, *on_idle;
 	struct snapshot *sn;
 	char snapshot_id[ID_SIZE];
+	char source_id[ID_SIZE];
+	struct imprint *imprint; /* NULL: not this way */
+	char *why;               /* not; or NULL */
+	bool has_files, has_bytes;
+	struct made {
+		char id[ID_SIZE]; /* "" = see err */
+		struct err err;
+	} * made; /* with an imprint, until all are there */
 	uint32_t left;
 	struct fork_ops ops;
 	void *arg;
@@ -37,6 +53,9 @@ struct one {
 
 static void fork_free(struct fork *f)
 {
+	imprint_free(f->imprint);
+	free(f->why);
+	free(f->made);
 	json_decref(f->tags);
 	json_decref(f->env);
 	json_decref(f->network);
@@ -48,13 +67,76 @@ static void fork_free(struct fork *f)
 	free(f);
 }
 
+static void tell_end(struct fork *f, const struct err *err)
+{
+	struct snapshot *sn = err ? NULL : snapshot_find(f->fleet, f->project_id, f->snapshot_id);
+	const struct fork_memory memory = {
+		.by = !f->spec.has_memory        ? NULL
+	              : f->imprint               ? "imprint"
+	              : f->engine == ENGINE_BASE ? "criu"
+	                                         : "machine",
+		.why = f->why,
+	};
+
+	f->ops.on_end(sn, &memory, err, f->arg);
+	if (!err)
+		snapshot_drop_unused(f->fleet, f->snapshot_id); /* none of them came to be */
+	fork_free(f);
+}
+
+static void go_by_criu(struct fork *f, const char *why);
+
+static void on_undone(struct sandbox *s, const struct err *err, void *arg)
+{
+	(void)s;
+	(void)err;
+	(void)arg;
+}
+
+/* Reports all copies, or undoes them if one could not go on. */
+static void finish_imprint(struct fork *f)
+{
+	for (uint32_t i = 0; i < f->spec.count; i++) {
+		struct sandbox *s = f->made[i].id[0]
+		                            ? sandbox_find(f->fleet, f->project_id, f->made[i].id)
+		                            : NULL;
+
+		if (f->why && s)
+			sandbox_delete(s, END_DELETED, on_undone, NULL);
+		if (f->why)
+			continue;
+		if (!s && f->made[i].id[0])
+			(void)err_set(&f->made[i].err, ERR_GONE, 0, "the fork has ended");
+		f->ops.on_one(i, s, s ? NULL : &f->made[i].err, f->arg);
+	}
+}
+
 static void finish(struct fork *f)
 {
-	struct snapshot *sn = snapshot_find(f->fleet, f->project_id, f->snapshot_id);
+	if (f->imprint)
+		finish_imprint(f);
+	if (f->imprint && f->why)
+		go_by_criu(f, NULL);
+	else
+		tell_end(f, NULL);
+}
 
-	f->ops.on_end(sn, NULL, f->arg);
-	snapshot_drop_unused(f->fleet, f->snapshot_id); /* none of them came to be */
-	fork_free(f);
+static void end_one(struct one *one)
+{
+	struct fork *f = one->fork;
+
+	free(one);
+	if (--f->left == 0)
+		finish(f);
+}
+
+static void on_entered(const char *why, void *arg)
+{
+	struct one *one = arg;
+
+	if (why && !one->fork->why)
+		one->fork->why = xstrdup(why);
+	end_one(one);
 }
 
 static void on_one(struct sandbox *s, const struct err *err, void *arg)
@@ -62,10 +144,16 @@ static void on_one(struct sandbox *s, const struct err *err, void *arg)
 	struct one *one = arg;
 	struct fork *f = one->fork;
 
-	f->ops.on_one(one->i, s, err, f->arg);
-	free(one);
-	if (--f->left == 0)
-		finish(f);
+	if (!f->imprint) {
+		f->ops.on_one(one->i, s, err, f->arg);
+		end_one(one);
+	} else if (s) {
+		memcpy(f->made[one->i].id, s->id, sizeof(f->made[one->i].id));
+		imprint_enter(f->imprint, s, on_entered, one);
+	} else {
+		f->made[one->i].err = *err;
+		end_one(one);
+	}
 }
 
 static void start_one(struct fork *f, uint32_t i)
@@ -111,12 +199,96 @@ static void on_snapshot(struct snapshot *sn, const struct err *err, void *arg)
 	struct fork *f = arg;
 
 	if (err) {
-		f->ops.on_end(NULL, err, f->arg);
-		fork_free(f);
+		tell_end(f, err);
 		return;
 	}
 	memcpy(f->snapshot_id, sn->id, sizeof(f->snapshot_id));
 	start_all(f->fleet->config.loop, f);
+}
+
+static void go_by_criu(struct fork *f, const char *why)
+{
+	const struct snapshot_wish wish = {.has_memory = true,
+	                                   .closes_connections = f->spec.closes_connections,
+	                                   .is_automatic = true};
+	struct sandbox *s = sandbox_find(f->fleet, f->project_id, f->source_id);
+	struct err err;
+
+	if (why && !f->why)
+		f->why = xstrdup(why);
+	log_debug("fork.by_criu", "source=%s why='%s'", f->source_id, f->why);
+	imprint_free(f->imprint);
+	f->imprint = NULL;
+	if (f->has_files)
+		snapshot_drop_unused(f->fleet, f->snapshot_id);
+	if (!s)
+		(void)err_set(&err, ERR_GONE, 0, "the sandbox has ended");
+	if (!s || snapshot_take(s, &wish, on_snapshot, f, &err) < 0)
+		tell_end(f, &err);
+}
+
+static void go_on_with_imprint(struct fork *f)
+{
+	if (!f->has_files || !f->has_bytes)
+		return;
+	if (f->why)
+		go_by_criu(f, NULL);
+	else
+		start_all(f->fleet->config.loop, f);
+}
+
+static void on_files(struct snapshot *sn, const struct err *err, void *arg)
+{
+	struct fork *f = arg;
+	const bool is_alone = imprint_release(f->imprint);
+
+	if (err) {
+		tell_end(f, err);
+		return;
+	}
+	memcpy(f->snapshot_id, sn->id, sizeof(f->snapshot_id));
+	f->has_files = true;
+	if (!is_alone && !f->why)
+		f->why = xstrdup("something else was begun in the sandbox meanwhile");
+	f->has_bytes |= f->why != NULL;
+	go_on_with_imprint(f);
+}
+
+/* Its memory is fixed: now the files, while it is written. */
+static void on_begun(const char *why, void *arg)
+{
+	const struct snapshot_wish wish = {.is_automatic = true};
+	struct fork *f = arg;
+	struct sandbox *s = sandbox_find(f->fleet, f->project_id, f->source_id);
+	struct err err;
+
+	if (why || !s)
+		go_by_criu(f, why ? why : "the sandbox has ended");
+	else if (snapshot_take(s, &wish, on_files, f, &err) < 0)
+		tell_end(f, &err);
+}
+
+static void on_whole(const char *why, void *arg)
+{
+	struct fork *f = arg;
+
+	if (why && !f->why)
+		f->why = xstrdup(why);
+	f->has_bytes = true;
+	go_on_with_imprint(f);
+}
+
+static bool begin_imprint(struct fork *f, struct sandbox *s)
+{
+	static const struct imprint_ops ops = {on_begun, on_whole};
+	const char *why;
+
+	f->imprint = imprint_take(s, &ops, f, &why);
+	if (f->imprint)
+		f->made = xcalloc(f->spec.count, sizeof(*f->made));
+	else
+		f->why = xstrdup(why);
+	return f->imprint != NULL;
 }
 
 static json_t *read_network(const struct sandbox *s)
@@ -141,7 +313,8 @@ static struct fork *fork_new(const struct sandbox *s, const struct fork_spec *sp
 	const struct sandbox_spec *asked = &spec->sandbox;
 	struct fork *f = xnew0(struct fork);
 
-	*f = (struct fork){.fleet = s->fleet, .spec = *spec};
+	*f = (struct fork){.fleet = s->fleet, .spec = *spec, .engine = s->engine};
+	memcpy(f->source_id, s->id, sizeof(f->source_id));
 	memcpy(f->project_id, s->project_id, sizeof(f->project_id));
 	(void)snprintf(f->key_id, sizeof(f->key_id), "%s", asked->key_id ? asked->key_id : "");
 	f->name = asked->name ? xstrdup(asked->name) : NULL;
@@ -184,6 +357,8 @@ int sandbox_fork(struct sandbox *s, const struct fork_spec *spec, const struct f
 		loop_defer(s->fleet->config.loop, start_all, f);
 		return 0;
 	}
+	if (spec->has_memory && begin_imprint(f, s))
+		return 0;
 	r = snapshot_take(s, &wish, on_snapshot, f, err);
 	if (r < 0)
 		fork_free(f);

@@ -118,10 +118,16 @@ struct fork_spec {
 	const json_t *network;       /* a policy instead of its own; or NULL */
 	struct sandbox_spec sandbox; /* changes: name (with a number), tags, env, clocks */
 };
+/* How the memory went over: "imprint", "criu" or "machine"; NULL: it did not. */
+struct fork_memory {
+	const char *by;
+	const char *why; /* not by an imprint; or NULL */
+};
 struct fork_ops {
 	void (*on_one)(uint32_t i, struct sandbox *s, const struct err *err, void *arg);
 	/* err: the snapshot failed, so there are no forks. */
-	void (*on_end)(struct snapshot *sn, const struct err *err, void *arg);
+	void (*on_end)(struct snapshot *sn, const struct fork_memory *memory, const struct err *err,
+	               void *arg);
 };
 must_check int sandbox_fork(struct sandbox *s, const struct fork_spec *spec,
                             const struct fork_ops *ops, void *arg, struct err *err);

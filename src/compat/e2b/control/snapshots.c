@@ -208,7 +208,8 @@ static void put_fork(const struct forking *f, uint32_t i, struct json_writer *w)
 	json_close_object(w);
 }
 
-static void on_forked(struct snapshot *sn, const struct err *err, void *arg)
+static void on_forked(struct snapshot *sn, const struct fork_memory *memory, const struct err *err,
+                      void *arg)
 {
 	struct forking *f = arg;
 	struct http_req *req = f->late.req;
@@ -216,6 +217,7 @@ static void on_forked(struct snapshot *sn, const struct err *err, void *arg)
 	struct reply reply;
 
 	(void)sn;
+	(void)memory;
 	if (req && !err) {
 		w = reply_begin_bare(&reply);
 		json_open_array(w, NULL);

@@ -1,0 +1,676 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The part of the Python driver that Python cannot say: how the memory of an interpreter is written
+ * down, and how another process goes on with it. kernels/python/cloche_kernel/imprint.py loads it,
+ * and tells when this may be done.
+ *
+ *	source ── imprint_save() ──► goes on
+ *	           └ writer, a fork: pages into a memfd, seals it, gives it to the agent
+ *	copy ── imprint_enter() ──► returns from the source's imprint_save()
+ *
+ * Source and copy are forks of one zygote, so libraries, the stack and libc's own data lie at the
+ * same addresses in both. What a mapping is (its way) is decided in Python, from /proc/self/maps;
+ * the text is compared once more right before the fork, so that no mapping is missed.
+ *
+ * A copy maps the pages as its own, shared with all others until it writes to them. It does so on a
+ * stack of its own in a place that no source uses, by bare system calls. All that it reads after
+ * that, also this library's variables, is the source's. The imprint is the memory of the sandbox
+ * that the process is a copy of, and nothing else is done with it. Its table is checked
+ * nevertheless: what fails there fails before a page was mapped.
+ *
+ * Every call returns the kernel's answer: 0 or more, or a negative errno.
+ */
+#include "driver/system_call.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mman.h>
+#include <linux/prctl.h>
+#include <linux/sched.h>
+#include <linux/un.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#define PAGE         4096UL         /* imprint.py sees to that */
+#define SCRATCH      0x3000000000UL /* below where a kernel puts anything by itself */
+#define SCRATCH_SIZE (1UL << 20)    /* stack, then the table */
+#define STACK_SIZE   (64UL << 10)
+#define TABLE_SIZE   (512UL << 10)
+#define ENTRIES_MAX  ((TABLE_SIZE - sizeof(struct head)) / sizeof(struct entry))
+#define ADDRESS_MAX  (1UL << 48) /* a kernel gives no more unasked */
+#define MAGIC        0x31746e6972706d69UL
+#define GAP_PAGES    32  /* fewer pages between others are written, too: a mapping costs more */
+#define MAP_BATCH    512 /* words of pagemap that are read at once */
+#define SIGNALS      64
+#define TOKEN_SIZE   16
+#define MAPS_SIZE    (1UL << 20)
+#define DOOR         "\0cloche-sudo"
+#define DOOR_IMPRINT 0xfffffffeU /* as in src/agent/sudo/sudo_socket.h */
+#define TAG_SIZE     40
+
+#ifndef MAP_DROPPABLE
+#define MAP_DROPPABLE 0x08
+#endif
+#define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+
+/* Of a word of /proc/self/pagemap. */
+#define IS_PRESENT (1UL << 63)
+#define IS_SWAPPED (1UL << 62)
+#define IS_FILE    (1UL << 61)
+
+/* What is done with a mapping; as in imprint.py. */
+enum way {
+	WAY_WHOLE,   /* all pages are written */
+	WAY_TOUCHED, /* those that were ever touched; the others are empty */
+	WAY_CHANGED, /* those that differ from the file's; every fork has the others */
+	WAY_STACK,   /* as touched, and read into the copy's own stack, which grows */
+	WAY_EMPTY,   /* none: it may not be read */
+};
+
+struct mapping { /* as in imprint.py */
+	uint64_t begin, end;
+	uint32_t protection, way;
+};
+
+enum kind { KIND_PAGES, KIND_EMPTY, KIND_STACK, KIND_WIPED, KIND_DROPPABLE, KIND_COUNT };
+
+struct entry {
+	uint64_t begin, len, offset;
+	uint32_t protection, kind;
+};
+
+struct head {
+	uint64_t magic, brk, entries, size;
+	unsigned char token[TOKEN_SIZE];
+	struct entry table[];
+};
+
+struct action { /* as the kernel has it */
+	uint64_t words[4];
+};
+
+/* The registers that a call keeps, and the floating-point modes. */
+struct place {
+	uint64_t words[24];
+};
+
+/* The linker's: where this library's code begins and ends. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char __etext[] __attribute__((visibility("hidden")));
+
+EXPORT void imprint_init(const unsigned char *token);
+EXPORT long imprint_save(int fd, const struct mapping *mappings, long n, const char *maps,
+                         long maps_len, const char *tag);
+EXPORT long imprint_enter(int fd);
+
+/* 0, and 1 when it returns once more by go(). */
+long imprint_mark(struct place *place) __attribute__((visibility("hidden"), returns_twice));
+__attribute__((noreturn, visibility("hidden"))) void imprint_go(const struct place *place);
+/* Calls fn(arg) on another stack; it does not return. */
+__attribute__((noreturn, visibility("hidden"))) void imprint_call_on(void *stack, void (*fn)(long),
+                                                                     long arg);
+
+#if defined(__x86_64__)
+__asm__(".text\n"
+        ".type imprint_mark, @function\n"
+        "imprint_mark:\n"
+        "	mov %rbx, (%rdi)\n"
+        "	mov %rbp, 8(%rdi)\n"
+        "	mov %r12, 16(%rdi)\n"
+        "	mov %r13, 24(%rdi)\n"
+        "	mov %r14, 32(%rdi)\n"
+        "	mov %r15, 40(%rdi)\n"
+        "	lea 8(%rsp), %rax\n"
+        "	mov %rax, 48(%rdi)\n"
+        "	mov (%rsp), %rax\n"
+        "	mov %rax, 56(%rdi)\n"
+        "	stmxcsr 64(%rdi)\n"
+        "	fnstcw 72(%rdi)\n"
+        "	xor %eax, %eax\n"
+        "	ret\n"
+        ".type imprint_go, @function\n"
+        "imprint_go:\n"
+        "	mov (%rdi), %rbx\n"
+        "	mov 8(%rdi), %rbp\n"
+        "	mov 16(%rdi), %r12\n"
+        "	mov 24(%rdi), %r13\n"
+        "	mov 32(%rdi), %r14\n"
+        "	mov 40(%rdi), %r15\n"
+        "	mov 48(%rdi), %rsp\n"
+        "	ldmxcsr 64(%rdi)\n"
+        "	fldcw 72(%rdi)\n"
+        "	mov $1, %eax\n"
+        "	jmp *56(%rdi)\n"
+        ".type imprint_call_on, @function\n"
+        "imprint_call_on:\n"
+        "	mov %rdi, %rsp\n"
+        "	mov %rdx, %rdi\n"
+        "	xor %ebp, %ebp\n"
+        "	call *%rsi\n"
+        "	ud2\n");
+#elif defined(__aarch64__)
+__asm__(".text\n"
+        ".type imprint_mark, %function\n"
+        "imprint_mark:\n"
+        "	stp x19, x20, [x0]\n"
+        "	stp x21, x22, [x0, #16]\n"
+        "	stp x23, x24, [x0, #32]\n"
+        "	stp x25, x26, [x0, #48]\n"
+        "	stp x27, x28, [x0, #64]\n"
+        "	stp x29, x30, [x0, #80]\n"
+        "	mov x2, sp\n"
+        "	str x2, [x0, #96]\n"
+        "	mrs x2, fpcr\n"
+        "	str x2, [x0, #104]\n"
+        "	stp d8, d9, [x0, #112]\n"
+        "	stp d10, d11, [x0, #128]\n"
+        "	stp d12, d13, [x0, #144]\n"
+        "	stp d14, d15, [x0, #160]\n"
+        "	mov x0, #0\n"
+        "	ret\n"
+        ".type imprint_go, %function\n"
+        "imprint_go:\n"
+        "	ldp x19, x20, [x0]\n"
+        "	ldp x21, x22, [x0, #16]\n"
+        "	ldp x23, x24, [x0, #32]\n"
+        "	ldp x25, x26, [x0, #48]\n"
+        "	ldp x27, x28, [x0, #64]\n"
+        "	ldp x29, x30, [x0, #80]\n"
+        "	ldr x2, [x0, #96]\n"
+        "	mov sp, x2\n"
+        "	ldr x2, [x0, #104]\n"
+        "	msr fpcr, x2\n"
+        "	ldp d8, d9, [x0, #112]\n"
+        "	ldp d10, d11, [x0, #128]\n"
+        "	ldp d12, d13, [x0, #144]\n"
+        "	ldp d14, d15, [x0, #160]\n"
+        "	mov x0, #1\n"
+        "	ret\n"
+        ".type imprint_call_on, %function\n"
+        "imprint_call_on:\n"
+        "	mov sp, x0\n"
+        "	mov x0, x2\n"
+        "	mov x29, #0\n"
+        "	mov x30, #0\n"
+        "	blr x1\n"
+        "	brk #1\n");
+#endif
+
+/* What the kernel keeps for the source; a copy finds it here once it has the source's memory. */
+static struct {
+	unsigned char token[TOKEN_SIZE];
+	struct place place;
+	struct action actions[SIGNALS];
+	stack_t stack;
+	uint64_t mask;
+} kept;
+
+/* The writer's own. */
+static union {
+	struct head head;
+	char bytes[TABLE_SIZE];
+} table;
+static uint64_t words[MAP_BATCH];
+static char text[MAPS_SIZE];
+
+static void *copy_bytes(void *to, const void *from, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		((volatile char *)to)[i] = ((const char *)from)[i];
+	return to;
+}
+
+static int is_same(const char *a, const char *b, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (a[i] != b[i])
+			return 0;
+	return 1;
+}
+
+static long map(uint64_t at, uint64_t len, long protection, long flags, int fd, uint64_t offset)
+{
+	return call6(__NR_mmap, (long)at, (long)len, protection, flags, fd, (long)offset);
+}
+
+static long open_own(const char *path, int flags)
+{
+	return call5(__NR_openat, AT_FDCWD, (long)path, flags | O_CLOEXEC, 0, 0);
+}
+
+void imprint_init(const unsigned char *token)
+{
+	copy_bytes(kept.token, token, TOKEN_SIZE);
+}
+
+/* ---- the writer */
+
+static long add_entry(enum kind kind, uint64_t begin, uint64_t end, uint32_t protection,
+                      uint64_t offset)
+{
+	struct head *h = &table.head;
+
+	if (begin == end)
+		return 0;
+	if (h->entries >= ENTRIES_MAX)
+		return -E2BIG;
+	h->table[h->entries++] = (struct entry){.begin = begin,
+	                                        .len = end - begin,
+	                                        .offset = offset,
+	                                        .protection = protection,
+	                                        .kind = kind};
+	return 0;
+}
+
+static long write_pages(int fd, uint64_t begin, uint64_t end, uint64_t offset)
+{
+	while (begin < end) {
+		long n =
+			call5(__NR_pwrite64, fd, (long)begin, (long)(end - begin), (long)offset, 0);
+
+		if (n <= 0)
+			return n < 0 ? n : -EIO;
+		begin += (uint64_t)n;
+		offset += (uint64_t)n;
+	}
+	return 0;
+}
+
+static long put_pages(int fd, const struct mapping *m, uint64_t begin, uint64_t end)
+{
+	struct head *h = &table.head;
+	const uint64_t offset = h->size;
+	long r = add_entry(m->way == WAY_STACK ? KIND_STACK : KIND_PAGES, begin, end, m->protection,
+	                   offset);
+
+	if (r < 0)
+		return r;
+	h->size += end - begin;
+	return write_pages(fd, begin, end, offset);
+}
+
+static int is_wanted(const struct mapping *m, uint64_t word)
+{
+	if (m->way == WAY_CHANGED)
+		return (word & IS_SWAPPED) || ((word & IS_PRESENT) && !(word & IS_FILE));
+	return (word & (IS_PRESENT | IS_SWAPPED)) != 0;
+}
+
+/* Up to here all pages of the mapping are accounted for; [begin, end) are pages to write. */
+struct run {
+	uint64_t done, begin, end;
+};
+
+static long end_run(int fd, const struct mapping *m, struct run *run, uint64_t upto)
+{
+	long r = 0;
+
+	if (m->way == WAY_TOUCHED)
+		r = add_entry(KIND_EMPTY, run->done, run->begin, m->protection, 0);
+	if (r == 0 && run->begin < run->end)
+		r = put_pages(fd, m, run->begin, run->end);
+	if (r == 0 && m->way == WAY_TOUCHED && upto == m->end)
+		r = add_entry(KIND_EMPTY, run->end, upto, m->protection, 0);
+	run->done = run->end;
+	return r;
+}
+
+static long write_some(int fd, long pagemap, const struct mapping *m)
+{
+	struct run run = {m->begin, m->begin, m->begin};
+
+	for (uint64_t at = m->begin; at < m->end;) {
+		const uint64_t left = (m->end - at) / PAGE, n = left < MAP_BATCH ? left : MAP_BATCH;
+		long r = call5(__NR_pread64, pagemap, (long)words, (long)(n * 8),
+		               (long)(at / PAGE * 8), 0);
+
+		if (r != (long)(n * 8))
+			return r < 0 ? r : -EIO;
+		for (uint64_t i = 0; i < n; i++, at += PAGE) {
+			if (!is_wanted(m, words[i]))
+				continue;
+			if (m->way == WAY_EMPTY)
+				return -EACCES;
+			if (run.begin == run.end) {
+				run.begin = at;
+			} else if (at - run.end > GAP_PAGES * PAGE ||
+			           (m->way == WAY_CHANGED && at != run.end)) {
+				r = end_run(fd, m, &run, at);
+				if (r < 0)
+					return r;
+				run.begin = at;
+			}
+			run.end = at + PAGE;
+		}
+	}
+	return end_run(fd, m, &run, m->end);
+}
+
+static const char *read_hex(const char *at, uint64_t *ret)
+{
+	*ret = 0;
+	for (;; at++) {
+		if (*at >= '0' && *at <= '9')
+			*ret = *ret << 4 | (uint64_t)(*at - '0');
+		else if (*at >= 'a' && *at <= 'f')
+			*ret = *ret << 4 | (uint64_t)(*at - 'a' + 10);
+		else
+			return at;
+	}
+}
+
+static void forget_entries(uint64_t begin, uint64_t end, enum kind kind)
+{
+	struct head *h = &table.head;
+
+	for (uint64_t i = 0; i < h->entries; i++)
+		if (h->table[i].begin >= begin && h->table[i].begin < end)
+			h->table[i].kind = kind;
+}
+
+/* One line of smaps: what the memory's flags say, such as "wf", is made so in a copy. */
+static void take_line(const char *line, uint64_t range[2])
+{
+	static const char flags[] = "VmFlags:";
+
+	if (is_same(line, flags, sizeof(flags) - 1)) {
+		for (const char *at = line + sizeof(flags) - 1; at[0] == ' ' && at[1] && at[2];
+		     at += 3) {
+			if (at[1] == 'd' && at[2] == 'p') {
+				forget_entries(range[0], range[1], KIND_DROPPABLE);
+				return;
+			}
+			if (at[1] == 'w' && at[2] == 'f')
+				forget_entries(range[0], range[1], KIND_WIPED);
+		}
+	} else if ((line[0] >= '0' && line[0] <= '9') || (line[0] >= 'a' && line[0] <= 'f')) {
+		const char *at = read_hex(line, &range[0]);
+
+		if (*at == '-')
+			(void)read_hex(at + 1, &range[1]);
+	}
+}
+
+/* Memory that a fork must not share, such as the state of getrandom(). */
+static long mark_wiped(void)
+{
+	uint64_t range[2] = {0, 0};
+	long fd = open_own("/proc/self/smaps", O_RDONLY), n = 0, have = 0;
+
+	if (fd < 0)
+		return fd;
+	while ((n = call(__NR_read, fd, (long)(text + have), (long)(MAPS_SIZE - 1) - have)) > 0) {
+		long from = 0;
+
+		have += n;
+		for (long i = have - n; i < have; i++) {
+			if (text[i] != '\n')
+				continue;
+			text[i] = '\0';
+			take_line(text + from, range);
+			from = i + 1;
+		}
+		for (long i = from; i < have; i++)
+			text[i - from] = text[i];
+		have -= from;
+		if (have >= (long)MAPS_SIZE - 1)
+			return -E2BIG;
+	}
+	(void)call(__NR_close, fd, 0, 0);
+	return n;
+}
+
+static long write_all(int fd, const struct mapping *mappings, long n)
+{
+	struct head *h = &table.head;
+	long pagemap = open_own("/proc/self/pagemap", O_RDONLY), r = pagemap < 0 ? pagemap : 0;
+
+	*h = (struct head){
+		.magic = MAGIC, .brk = (uint64_t)call(__NR_brk, 0, 0, 0), .size = TABLE_SIZE};
+	copy_bytes(h->token, kept.token, TOKEN_SIZE);
+	for (long i = 0; r == 0 && i < n; i++)
+		r = mappings[i].way == WAY_WHOLE
+		            ? put_pages(fd, &mappings[i], mappings[i].begin, mappings[i].end)
+		            : write_some(fd, pagemap, &mappings[i]);
+	for (long i = 0; r == 0 && i < n; i++)
+		if (mappings[i].way == WAY_EMPTY)
+			r = add_entry(KIND_EMPTY, mappings[i].begin, mappings[i].end,
+			              mappings[i].protection, 0);
+	if (r == 0)
+		r = mark_wiped();
+	if (r == 0)
+		r = write_pages(fd, (uint64_t)table.bytes, (uint64_t)table.bytes + TABLE_SIZE, 0);
+	if (r == 0)
+		r = call(__NR_fcntl, fd, F_ADD_SEALS, SEALS);
+	return r;
+}
+
+struct message {
+	uint32_t kind;
+	char tag[TAG_SIZE];
+	int32_t errnum;
+} __attribute__((packed));
+
+/* With the fd once it is whole, or with what went wrong. */
+static long tell(long door, struct message *m, size_t len, int fd)
+{
+	union {
+		struct cmsghdr head;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control = {.head = {.cmsg_len = CMSG_LEN(sizeof(int)),
+	                      .cmsg_level = SOL_SOCKET,
+	                      .cmsg_type = SCM_RIGHTS}};
+	struct iovec iov = {.iov_base = m, .iov_len = len};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	if (fd >= 0) {
+		copy_bytes(CMSG_DATA(&control.head), &fd, sizeof(fd));
+		msg.msg_control = &control;
+		msg.msg_controllen = sizeof(control);
+	}
+	return call(__NR_sendmsg, door, (long)&msg, MSG_NOSIGNAL);
+}
+
+/* The agent knows of it before it begins, and so of its death. */
+static void write_and_tell(int fd, const struct mapping *mappings, long n, const char *tag)
+{
+	static const char most[] = "1000";
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct message m = {.kind = DOOR_IMPRINT};
+	long adj = open_own("/proc/self/oom_score_adj", O_WRONLY);
+	long door = call(__NR_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	long r;
+
+	if (adj >= 0) /* if memory runs out, it is this process that goes */
+		(void)call(__NR_write, adj, (long)most, sizeof(most) - 1);
+	copy_bytes(address.sun_path, DOOR, sizeof(DOOR) - 1);
+	r = call(__NR_connect, door, (long)&address,
+	         (long)(offsetof(struct sockaddr_un, sun_path) + sizeof(DOOR) - 1));
+	copy_bytes(m.tag, tag, TAG_SIZE);
+	if (r == 0)
+		r = tell(door, &m, offsetof(struct message, errnum), -1);
+	if (r > 0) {
+		r = write_all(fd, mappings, n);
+		m.errnum = (int32_t)-r;
+		(void)tell(door, (struct message *)&m.errnum, sizeof(m.errnum), r == 0 ? fd : -1);
+	}
+}
+
+/* ---- the source */
+
+static long check_maps(const char *maps, long len)
+{
+	long fd = open_own("/proc/self/maps", O_RDONLY), have = 0, n;
+
+	if (fd < 0)
+		return fd;
+	while ((n = call(__NR_read, fd, (long)(text + have), (long)MAPS_SIZE - have)) > 0)
+		have += n;
+	(void)call(__NR_close, fd, 0, 0);
+	if (n < 0)
+		return n;
+	return have == len && is_same(text, maps, (size_t)len) ? 0 : -EAGAIN;
+}
+
+static void keep_signals(void)
+{
+	for (int i = 0; i < SIGNALS; i++)
+		(void)call5(__NR_rt_sigaction, i + 1, 0, (long)&kept.actions[i], 8, 0);
+	(void)call(__NR_sigaltstack, 0, (long)&kept.stack, 0);
+}
+
+struct wish {
+	int fd;
+	const struct mapping *mappings;
+	long n;
+	const char *tag;
+};
+
+/* The writer is a child of the source's parent, who reaps it: code that waits for its own children
+ * must not see it. */
+static __attribute__((noinline)) long start_writer(const struct wish *w)
+{
+	long r = call5(__NR_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
+
+	if (r == 0) {
+		write_and_tell(w->fd, w->mappings, w->n, w->tag);
+		(void)call(__NR_exit_group, 0, 0, 0);
+	}
+	return r < 0 ? r : 0;
+}
+
+static __attribute__((noinline)) long split(const struct wish *w)
+{
+	return imprint_mark(&kept.place) ? 1 : start_writer(w);
+}
+
+/* 0: the source goes on, and a writer is under way; 1: this is a copy. -EAGAIN: a mapping has come
+ * or gone since maps was read. */
+long imprint_save(int fd, const struct mapping *mappings, long n, const char *maps, long maps_len,
+                  const char *tag)
+{
+	const struct wish w = {fd, mappings, n, tag};
+	const uint64_t all = ~0UL;
+	long r;
+
+	(void)call5(__NR_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&kept.mask, 8, 0);
+	keep_signals();
+	r = check_maps(maps, maps_len);
+	if (r == 0)
+		r = split(&w);
+	if (r == 1)
+		(void)call(__NR_munmap, SCRATCH, SCRATCH_SIZE, 0);
+	(void)call5(__NR_rt_sigprocmask, SIG_SETMASK, (long)&kept.mask, 0, 8, 0);
+	return r;
+}
+
+/* ---- a copy */
+
+static int overlaps(const struct entry *e, uint64_t begin, uint64_t end)
+{
+	return e->begin < end && e->begin + e->len > begin;
+}
+
+static int is_entry_sound(const struct entry *e, uint64_t size)
+{
+	const int has_pages = e->kind == KIND_PAGES || e->kind == KIND_STACK;
+
+	return e->kind < KIND_COUNT && !((e->begin | e->len | e->offset) & (PAGE - 1)) &&
+	       e->len > 0 && e->begin >= 16 * PAGE && e->len <= ADDRESS_MAX &&
+	       e->begin <= ADDRESS_MAX - e->len &&
+	       !(e->protection & ~(uint32_t)(PROT_READ | PROT_WRITE | PROT_EXEC)) &&
+	       !overlaps(e, SCRATCH, SCRATCH + SCRATCH_SIZE) &&
+	       !(has_pages &&
+	         (e->offset < TABLE_SIZE || e->len > size || e->offset > size - e->len)) &&
+	       !overlaps(e, (uint64_t)__ehdr_start, (uint64_t)__etext);
+}
+
+static long check_table(int fd, const struct head *h)
+{
+	const uint64_t size = (uint64_t)call(__NR_lseek, fd, 0, SEEK_END);
+	const long seals = call(__NR_fcntl, fd, F_GET_SEALS, 0);
+
+	if (seals < 0 || (seals & SEALS) != SEALS)
+		return -EPERM;
+	if ((long)size < (long)TABLE_SIZE)
+		return -EPROTO;
+	if (h->magic != MAGIC || h->entries > ENTRIES_MAX || h->size > size)
+		return -EPROTO;
+	if (!is_same((const char *)h->token, (const char *)kept.token, TOKEN_SIZE))
+		return -ESTALE;
+	for (uint64_t i = 0; i < h->entries; i++)
+		if (!is_entry_sound(&h->table[i], size))
+			return -EPROTO;
+	return 0;
+}
+
+static long take_entry(const struct entry *e, int fd)
+{
+	const long fixed = MAP_FIXED | MAP_PRIVATE;
+	long r;
+
+	switch ((enum kind)e->kind) {
+	case KIND_PAGES:
+		return map(e->begin, e->len, e->protection, fixed, fd, e->offset);
+	case KIND_STACK:
+		return call5(__NR_pread64, fd, (long)e->begin, (long)e->len, (long)e->offset, 0) ==
+		                       (long)e->len
+		               ? 0
+		               : -EIO;
+	case KIND_DROPPABLE:
+		return map(e->begin, e->len, e->protection,
+		           MAP_FIXED | MAP_DROPPABLE | MAP_ANONYMOUS, -1, 0);
+	case KIND_EMPTY:
+	case KIND_WIPED:
+	case KIND_COUNT:
+		break;
+	}
+	r = map(e->begin, e->len, e->protection, fixed | MAP_ANONYMOUS, -1, 0);
+	if (r > 0 && e->kind == KIND_WIPED)
+		r = call(__NR_madvise, (long)e->begin, (long)e->len, MADV_WIPEONFORK);
+	return r;
+}
+
+/* On the stack in SCRATCH. From the first entry on there is no way back. */
+static void become(long fd)
+{
+	const struct head *h = (const struct head *)(SCRATCH + STACK_SIZE);
+	int *tid = 0;
+	long r = 0;
+
+	(void)call(__NR_brk, (long)h->brk, 0, 0);
+	for (uint64_t i = 0; r >= 0 && i < h->entries; i++)
+		r = take_entry(&h->table[i], (int)fd);
+	if (r < 0)
+		(void)call(__NR_exit_group, 75, 0, 0);
+	/* The variables are the source's from here on. */
+	if (call(__NR_prctl, PR_GET_TID_ADDRESS, (long)&tid, 0) == 0 && tid)
+		*tid = (int)call(__NR_gettid, 0, 0, 0);
+	for (int i = 0; i < SIGNALS; i++)
+		(void)call5(__NR_rt_sigaction, i + 1, (long)&kept.actions[i], 0, 8, 0);
+	(void)call(__NR_sigaltstack, (long)&kept.stack, 0, 0);
+	imprint_go(&kept.place);
+}
+
+/* Returns only if nothing has changed: -EPROTO, -EPERM, -ESTALE if it is of another zygote. */
+long imprint_enter(int fd)
+{
+	const uint64_t all = ~0UL;
+	uint64_t mask = 0;
+	long r = map(SCRATCH, SCRATCH_SIZE, PROT_READ | PROT_WRITE,
+	             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+	if (r != (long)SCRATCH)
+		return r < 0 ? r : -EEXIST;
+	r = map(SCRATCH + STACK_SIZE, TABLE_SIZE, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0);
+	r = r < 0 ? r : check_table(fd, (const struct head *)(SCRATCH + STACK_SIZE));
+	if (r < 0) {
+		(void)call(__NR_munmap, SCRATCH, SCRATCH_SIZE, 0);
+		return r;
+	}
+	(void)call5(__NR_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&mask, 8, 0);
+	imprint_call_on((void *)(SCRATCH + STACK_SIZE), become, fd);
+}

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An imprint is written by a hostile sandbox: what does not fit is refused before a page is mapped, and a copy has no right that its source's
+interpreter has not."""
+
+import subprocess
+import sys
+
+import pytest
+
+from harness import zygote
+from harness.daemon import BUILD, ENGINE, IS_SANITIZED
+
+TRY = """
+import ctypes, fcntl, os, struct, sys
+library = ctypes.CDLL(sys.argv[1])
+library.imprint_enter.restype = ctypes.c_long
+token = b"t" * 16
+library.imprint_init(token)
+SIZE, MAGIC, SCRATCH = 512 << 10, 0x31746e6972706d69, 0x3000000000
+PAGES, EMPTY, STACK = 0, 1, 2
+
+def enter(entries, magic=MAGIC, seals=15, size=SIZE + 4096, its=token, count=None):
+    fd = os.memfd_create("imprint", 2)
+    os.ftruncate(fd, size)
+    head = struct.pack("=4Q16s", magic, 0, len(entries) if count is None else count, size, its)
+    os.pwrite(fd, (head + b"".join(struct.pack("=QQQII", *e) for e in entries))[:size], 0)
+    fcntl.fcntl(fd, 1033, seals)
+    before = open("/proc/self/maps").read()
+    result = library.imprint_enter(fd)
+    assert open("/proc/self/maps").read() == before
+    return -result
+
+good = (0x10000000, 4096, SIZE, 3, PAGES)
+own = next(int(line.split("-")[0], 16) for line in open("/proc/self/maps") if sys.argv[1] in line)
+print(enter([good], seals=7), enter([good], its=b"o" * 16), enter([good], magic=1), enter([], size=4096), enter([], count=1 << 40),
+      *[enter([good, bad]) for bad in [
+          (0x10000800, 4096, SIZE, 3, PAGES), (0x20000000, 8192, SIZE, 3, PAGES), (0x20000000, 4096, 0, 3, PAGES), (0, 4096, SIZE, 3, PAGES),
+          (1 << 48, 4096, SIZE, 3, PAGES), (0x20000000, 1 << 63, SIZE, 3, EMPTY), (0x20000000, 0, SIZE, 3, PAGES), (0x20000000, 4096, SIZE, 8, PAGES),
+          (0x20000000, 4096, SIZE, 3, 5), (SCRATCH, 4096, SIZE, 3, PAGES), (SCRATCH - 4096, 8192, 0, 0, EMPTY), (own, 4096, SIZE, 3, PAGES),
+          (0x20000000, 4096, -4096 & (1 << 64) - 1, 3, STACK)]])
+"""
+EPERM, ESTALE, EPROTO = 1, 116, 71
+
+WALLS = """[l for l in open('/proc/self/status') if l.split(':')[0] in
+           ('NoNewPrivs', 'Seccomp', 'Seccomp_filters', 'CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb', 'Uid', 'Gid', 'Groups', 'Threads')]"""
+OPEN = "import os\nsorted(os.readlink(f'/proc/self/fd/{fd}').split(':')[0] for fd in os.listdir('/proc/self/fd') if os.path.exists(f'/proc/self/fd/{fd}'))"
+SPACES = "import os\n[os.readlink(f'/proc/self/ns/{n}') == os.readlink(f'/proc/{os.getppid()}/ns/{n}') for n in ('mnt', 'net', 'pid', 'user', 'uts', 'ipc')]"
+
+
+@pytest.mark.skipif(IS_SANITIZED, reason="its memory is laid out otherwise")
+def test_a_table_that_does_not_fit_is_refused_before_a_page_is_mapped():
+    seen = subprocess.run([sys.executable, "-c", TRY, str(BUILD / "src/driver/imprint.so")], stdout=subprocess.PIPE, text=True, check=True)
+    assert [int(word) for word in seen.stdout.split()] == [EPERM, ESTALE] + [EPROTO] * 16
+
+
+@pytest.mark.skipif(ENGINE != "jail" or IS_SANITIZED, reason="a vm is copied as a machine")
+def test_a_copy_by_an_imprint_stands_behind_the_walls_of_any_interpreter():
+    with zygote.daemon_with_zygote() as (_daemon, client), client.create(engine="jail") as source:
+        seen = [source.run_code(look).text for look in (WALLS, OPEN, SPACES)]
+        reply = source._call("POST", ["fork"], body={"count": 1}, timeout=120)
+        assert reply["memory_by"] == "imprint"
+        with client.get(reply["sandboxes"][0]["id"]) as copy:
+            assert [copy.run_code(look).text for look in (WALLS, OPEN, SPACES)] == seen
+            assert copy.run_code("import ctypes\nctypes.CDLL(None).setns(0, 0), ctypes.CDLL(None).unshare(0x10000000)").text == "(-1, -1)"
