@@ -30,7 +30,7 @@
  */
 #include "base/digest.h"
 #include "base/list.h"
-#include "build/registry/registries.h"
+#include "build/image/registries.h"
 #include "sandbox/fleet/fleet.h"
 
 #define BUILD_PROJECT     "prj_builds"

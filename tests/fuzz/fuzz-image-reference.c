@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The name of an image, as a client sends it, and a default place before it. What is accepted has
  * no part that leads upwards, and is accepted again as it is spelt. */
-#include "build/registry/image_reference.h"
+#include "build/image/image_reference.h"
 
 #include <assert.h>
 #include <stdint.h>

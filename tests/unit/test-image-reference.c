@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What people write as an image's name, and what the settings say of registries. */
-#include "build/registry/image_reference.h"
-#include "build/registry/registries.h"
+#include "build/image/image_reference.h"
+#include "build/image/registries.h"
 #include "test.h"
 
 #include <string.h>

@@ -11,7 +11,7 @@
 #include "api/handlers.h"
 #include "api/templates/templates.h"
 #include "base/units.h"
-#include "build/registry/image_reference.h"
+#include "build/image/image_reference.h"
 #include "build/registry/pull.h"
 #include "build/transfer/import.h"
 #include "http/stream.h"

@@ -18,10 +18,10 @@
  * has it.
  */
 #include "base/parse.h"
+#include "build/image/registries.h"
 #include "build/inside.h"
 #include "build/recipe/script.h"
 #include "build/registry/pull_private.h"
-#include "build/registry/registries.h"
 #include "sandbox/network/network.h"
 #include "sandbox/network/secret_fill.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /* What planning a pull leaves to fetching. */
-#include "build/registry/image_reference.h"
+#include "build/image/image_reference.h"
 #include "build/registry/pull.h"
 #include "net/policy/policy.h"
 

@@ -76,7 +76,7 @@ struct config {
 	char **templates_build; /* recipes that are built at the start if missing; or NULL */
 	char **templates_names; /* that builds may reach on private addresses; or NULL */
 	uint64_t templates_cache, templates_packages;
-	char *registries_default; /* build/registry/registries.h, as the other two; or NULL */
+	char *registries_default; /* build/image/registries.h, as the other two; or NULL */
 	char **registries_mirrors, **registries_credentials;
 	char *telemetry_url;          /* of a collector that takes OTLP; NULL: none */
 	char *telemetry_headers_file; /* what it wants besides, such as a key; or NULL */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Checks the settings as a whole: dependencies between them, and absolute paths. */
+#include "build/image/registries.h"
 #include "build/recipe/recipe.h"
-#include "build/registry/registries.h"
 #include "daemon/config/config.h"
 #include "identity/identity.h"
 #include "net/match/hostname.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "build/registry/image_reference.h"
+#include "build/image/image_reference.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "build/registry/registries.h"
+#include "build/image/registries.h"
 
-#include "build/registry/image_reference.h"
+#include "build/image/image_reference.h"
 #include "net/policy/secret_reference.h"
 
 #include <string.h>
