@@ -95,6 +95,7 @@ int watch_files(struct http_req *req, struct err *err);
 /* builds.c, build_events.c */
 int list_builds(struct http_req *req, struct err *err);
 int create_build(struct http_req *req, struct err *err);
+int upload_build_files(struct http_req *req, struct err *err);
 int get_build(struct http_req *req, struct err *err);
 int cancel_build(struct http_req *req, struct err *err);
 int get_build_events(struct http_req *req, struct err *err);

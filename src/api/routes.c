@@ -134,6 +134,7 @@ static const struct http_route routes[] = {
 
 	{HTTP_GET,    "/v1/builds",       list_builds,      HTTP_BODY_NONE,   SCOPE_READ, NO_QUERY},
 	{HTTP_POST,   "/v1/builds",       create_build,     HTTP_BODY_JSON,   SCOPE_WRITE, NO_QUERY},
+	{HTTP_PUT,    "/v1/builds/files", upload_build_files, HTTP_BODY_STREAM, SCOPE_WRITE, NO_QUERY},
 	{HTTP_GET,    "/v1/builds/{build_id}", get_build,   HTTP_BODY_NONE,   SCOPE_READ, NO_QUERY},
 	{HTTP_DELETE, "/v1/builds/{build_id}", cancel_build, HTTP_BODY_NONE,  SCOPE_WRITE, NO_QUERY},
 	{HTTP_GET,    "/v1/builds/{build_id}/events", get_build_events, HTTP_BODY_NONE, SCOPE_READ, QUERY("after", "follow"), .audit = AUDIT_READ},

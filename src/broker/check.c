@@ -278,6 +278,7 @@ static int check_seal(const struct msg_request *req, struct err *err)
 		{"keeper", s->keeper, 1, UINT64_MAX - 1},
 		{"is_tree", s->is_tree, 0, 1},
 		{"is_small", s->is_small, 0, 1},
+		{"is_whole", s->is_whole, 0, 1},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {

@@ -52,6 +52,8 @@ void build_free(struct build *b)
 	json_decref(b->recipe);
 	json_decref(b->packages);
 	json_decref(b->languages);
+	json_decref(b->stage_images);
+	json_decref(b->contents);
 	report_done(&b->report);
 	if (b->log)
 		spool_free(b->log, /* unlink_file= */ false);

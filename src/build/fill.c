@@ -5,9 +5,9 @@
 
 #include "build/inside.h"
 #include "build/parcel.h"
+#include "build/part.h"
 #include "sandbox/fileops/file_call.h"
 
-#include <stdio.h>
 #include <unistd.h>
 
 #define CHUNK       (64 * 1024)
@@ -16,7 +16,8 @@
 struct fill {
 	struct build *b;
 	fill_done_fn done;
-	size_t i; /* which parcel */
+	json_t *list; /* [[hash of a parcel, directory]…] */
+	size_t i;     /* which one */
 	int fd;
 	struct file_call *call;
 	size_t at, len; /* of chunk: not yet taken */
@@ -24,9 +25,28 @@ struct fill {
 	char chunk[CHUNK];
 };
 
+/* [[hash, directory]…]; the caller owns it. */
+static json_t *list_fills(const struct build *b)
+{
+	const json_t *parcels = json_object_get(b->recipe, "parcels");
+	json_t *fills, *hash;
+	size_t i;
+
+	if (b->step == STEP_CONTEXT || b->step == STEP_PART)
+		return part_fills(b, b->step);
+	fills = json_array();
+	if (b->step == STEP_EXTRAS)
+		json_array_foreach(parcels, i, hash)(void) json_array_append_new(
+			fills, json_pack("[Oo]", hash,
+		                         json_sprintf(PARCEL_DIR "/%s", json_string_value(hash))));
+	return fills;
+}
+
 bool fill_is_due(const struct build *b)
 {
-	return json_array_size(json_object_get(b->recipe, "parcels")) > 0;
+	auto_json json_t *fills = list_fills(b);
+
+	return json_array_size(fills) > 0;
 }
 
 static void fill_free(struct fill *f)
@@ -35,6 +55,7 @@ static void fill_free(struct fill *f)
 		file_call_cancel(f->call);
 	if (f->fd >= 0)
 		(void)close(f->fd);
+	json_decref(f->list);
 	free(f);
 }
 
@@ -117,16 +138,16 @@ static void on_end(const struct err *err, void *arg)
 	next(f);
 }
 
-static int unpack(struct fill *f, struct sandbox *s, const char *hash, struct err *err)
+static int unpack(struct fill *f, struct sandbox *s, const char *hash, const char *path,
+                  struct err *err)
 {
 	static const struct file_call_ops ops = {
 		.on_record = on_record, .on_room = on_room, .on_end = on_end};
-	char path[sizeof(PARCEL_DIR) + PARCEL_HASH_LEN + 2];
 	struct start op = {.kind = START_FILE,
 	                   .op = FILE_TAR_IN,
 	                   .flags = FILE_PARENTS,
 	                   .user = unconst("root"),
-	                   .path = path,
+	                   .path = unconst(path),
 	                   .limit = ENTRIES_MAX};
 	bool is_gzip;
 
@@ -134,7 +155,6 @@ static int unpack(struct fill *f, struct sandbox *s, const char *hash, struct er
 	if (f->fd < 0)
 		return f->fd;
 	op.flags |= is_gzip ? FILE_GZIP : 0;
-	(void)snprintf(path, sizeof(path), PARCEL_DIR "/%s", hash);
 	f->at = f->len = 0;
 	f->is_whole = false;
 	return file_call_start(s, &op, &ops, f, &f->call, err);
@@ -142,8 +162,9 @@ static int unpack(struct fill *f, struct sandbox *s, const char *hash, struct er
 
 static void next(struct fill *f)
 {
-	const json_t *parcels = json_object_get(f->b->recipe, "parcels");
-	const char *hash = json_string_value(json_array_get(parcels, f->i));
+	const json_t *one = json_array_get(f->list, f->i);
+	const char *hash = json_string_value(json_array_get(one, 0));
+	const char *path = json_string_value(json_array_get(one, 1));
 	struct sandbox *s =
 		sandbox_find(f->b->owner->config.fleet, BUILD_PROJECT, f->b->sandbox_id);
 	struct err err = {0};
@@ -153,7 +174,7 @@ static void next(struct fill *f)
 		end(f, NULL);
 		return;
 	}
-	r = s ? unpack(f, s, hash, &err)
+	r = s ? unpack(f, s, hash, path, &err)
 	      : err_set(&err, ERR_GONE, 0, "the build's sandbox has ended");
 	if (r < 0)
 		end(f, &err);
@@ -168,6 +189,7 @@ void fill_begin(struct build *b, fill_done_fn done)
 	f->b = b;
 	f->done = done;
 	f->fd = -1;
+	f->list = list_fills(b);
 	b->fill = f;
 	next(f);
 }

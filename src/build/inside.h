@@ -23,6 +23,8 @@ enum step {
 	STEP_KERNEL,
 	STEP_PACKAGES,
 	STEP_EXTRAS,
+	STEP_CONTEXT, /* of a Dockerfile: what its copies contain */
+	STEP_PART,    /* one of a Dockerfile's, and then the next */
 	STEP_CHECKS,
 	STEP_COUNT,
 };
@@ -66,6 +68,9 @@ struct build {
 	enum step step;
 	enum phase phase;
 	struct digest image;    /* what the step before has left; zero = nothing yet */
+	size_t part;            /* of a Dockerfile: which one */
+	json_t *stage_images;   /* number of a stage that is complete -> its image; or NULL */
+	json_t *contents;       /* number of a COPY -> hash of what it takes; or NULL */
 	char suite[33];         /* Debian's; "" = not known */
 	char archive_state[65]; /* by the first step */
 	uint64_t archive_date;

@@ -24,6 +24,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "build/fill.h"
+#include "build/part.h"
 #include "net/match/url.h"
 #include "sandbox/network/network.h"
 #include "sandbox/storage/image.h"
@@ -132,7 +133,8 @@ static void name_it(struct build *b)
 
 static void next_step(struct build *b)
 {
-	b->step++;
+	if (b->step != STEP_PART || !part_leave(b))
+		b->step++;
 	b->attempts = 0;
 	b->n_known = 0;
 	report_done(&b->report);
@@ -159,8 +161,8 @@ static bool shares_sandbox(const struct build *b)
 
 	while (next < STEP_COUNT && !plan_has(b, next))
 		next++;
-	return !plan_is_sealed(b->step) && plan_is_on_host(b->step) && next < STEP_COUNT &&
-	       plan_is_on_host(next);
+	return !part_is_any(b) && !plan_is_sealed(b->step) && plan_is_on_host(b, b->step) &&
+	       next < STEP_COUNT && plan_is_on_host(b, next);
 }
 
 /* Deletes the step's sandbox, unless the next step uses it too. */
@@ -229,7 +231,8 @@ static void on_seal_progress(uint64_t bytes, void *arg)
 static void seal(struct build *b)
 {
 	struct sandbox *s = find_sandbox(b);
-	const struct image_spec spec = {.is_tree = plan_is_on_host(b->step),
+	const struct image_spec spec = {.is_tree = plan_is_on_host(b, b->step),
+	                                .is_whole = b->step == STEP_PART && !part_is_last(b),
 	                                .epoch_s = b->archive_date,
 	                                .progress = on_seal_progress};
 	struct err err = {0};
@@ -271,6 +274,10 @@ static void on_success(struct build *b)
 		}
 		(void)snprintf(b->archive_state, sizeof(b->archive_state), "%s", b->report.state);
 		b->archive_date = b->report.date;
+	}
+	if (b->step == STEP_CONTEXT) {
+		json_decref(b->contents);
+		b->contents = json_incref(b->report.contents);
 	}
 	if (b->step == STEP_REGISTRIES)
 		learn(b);
@@ -334,6 +341,7 @@ static void try_again(struct build *b, const struct err *err)
 	b->step = STEP_STATE;
 	b->image = (struct digest){0};
 	b->suite[0] = '\0';
+	part_restart(b);
 	b->attempts = 0;
 	b->n_known = 0;
 	b->sandbox_id[0] = b->exec_id[0] = '\0'; /* a gateway that dies now finds a stray */
@@ -370,7 +378,7 @@ static void on_failure(struct build *b, const char *why)
 
 	if (why || !said[0])
 		said = why ? why : "its script failed";
-	if (plan_is_on_host(b->step))
+	if (plan_is_on_host(b, b->step) && !part_is_any(b))
 		(void)err_set(&err, ERR_UNAVAILABLE, 0, "%s: %s", step_name(b->step), said);
 	else if (build_is_set(b))
 		(void)err_field(&err, "packages", "%s", said);
@@ -466,7 +474,7 @@ static void on_filled(struct build *b, const struct err *err)
 
 static void enter_step(struct build *b, struct sandbox *s)
 {
-	if (b->step != STEP_EXTRAS || !fill_is_due(b)) {
+	if (!fill_is_due(b)) {
 		run_script(b, s);
 		return;
 	}
@@ -493,8 +501,8 @@ static void create_sandbox(struct build *b)
 	auto_json json_t *network = plan_network(b, b->step);
 	struct sandbox_spec spec = {
 		.is_own = true,
-		.template = plan_is_on_host(b->step) ? TEMPLATE_HOST : NULL,
-		.image = plan_is_on_host(b->step) ? NULL : &b->image,
+		.template = plan_is_on_host(b, b->step) ? TEMPLATE_HOST : NULL,
+		.image = plan_is_on_host(b, b->step) ? NULL : &b->image,
 		.network = network,
 		.limits = {.memory_bytes = MIN(2048 * MIB, c->max_limits.memory_bytes),
 	                   .disk_bytes = MIN(16384 * MIB, c->max_limits.disk_bytes),
@@ -515,7 +523,8 @@ static bool is_cached(struct build *b)
 	const json_t *report;
 	char key[PLAN_KEY_SIZE];
 
-	if (b->is_fresh || b->step == STEP_STATE || b->step == STEP_REGISTRIES)
+	if (b->is_fresh || b->step == STEP_STATE || b->step == STEP_REGISTRIES ||
+	    b->step == STEP_CONTEXT)
 		return false;
 	plan_key(b, b->step, key);
 	if (!cache_find(b->owner, key, &b->image, &report))
@@ -545,6 +554,8 @@ static void begin_step(struct build *b)
 		name_it(b);
 		return;
 	}
+	if (b->step == STEP_PART)
+		part_enter(b);
 	if (is_cached(b)) {
 		skip_step(b, "as it was made before");
 		return;
@@ -613,7 +624,7 @@ void job_rejoin(struct build *b)
 	struct err err;
 
 	report_init(&b->report, put_line, b);
-	if (!b->suite[0] && digest_is_zero(&b->image)) {
+	if (!b->suite[0] && digest_is_zero(&b->image) && !part_is_any(b)) {
 		set_out(b);
 	} else if (b->attempts > ATTEMPTS_MAX) {
 		(void)err_set(&err, ERR_INTERNAL, 0,

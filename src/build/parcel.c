@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/crypto.h>
+#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -28,7 +29,8 @@ struct parcel_in {
 	struct builds *owner;
 	int fd;
 	uint64_t bytes; /* that came, all of them in the room */
-	char project_id[ID_SIZE], name[NAME_SIZE], half[NAME_SIZE];
+	char project_id[ID_SIZE], hash[PARCEL_HASH_LEN + 1], half[NAME_SIZE];
+	EVP_MD_CTX *hashing; /* NULL: the hash was announced */
 };
 
 bool parcel_is_hash(const char *text)
@@ -212,27 +214,55 @@ bool parcel_owner(const struct builds *bs, const char *token, char ret_project_i
 	return true;
 }
 
-int parcel_begin(struct builds *bs, const char *token, struct parcel_in **ret, struct err *err)
+/* token: of the half file's name. */
+static int begin(struct builds *bs, const char *project_id, const char *token,
+                 struct parcel_in **ret, struct err *err)
 {
-	struct expected *e = find_expected(bs, token);
 	struct parcel_in *in;
 
-	if (!e)
-		return err_set(err, ERR_NOT_FOUND, 0,
-		               "nobody expects these files any more: build once more");
 	make_room(bs);
 	in = xnew0(struct parcel_in);
 	in->owner = bs;
-	memcpy(in->project_id, e->project_id, sizeof(in->project_id));
-	make_name(e->project_id, e->hash, in->name);
-	(void)snprintf(in->half, sizeof(in->half), PREFIX "%s" HALF, e->token);
+	(void)snprintf(in->project_id, sizeof(in->project_id), "%s", project_id);
+	(void)snprintf(in->half, sizeof(in->half), PREFIX "%s" HALF, token);
 	in->fd = openat(bs->log_fd, in->half, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (in->fd < 0) {
 		free(in);
 		return err_set(err, ERR_INTERNAL, errno, "cannot keep the files of a build");
 	}
-	expected_free(e);
 	*ret = in;
+	return 0;
+}
+
+int parcel_begin(struct builds *bs, const char *token, struct parcel_in **ret, struct err *err)
+{
+	struct expected *e = find_expected(bs, token);
+	int r;
+
+	if (!e)
+		return err_set(err, ERR_NOT_FOUND, 0,
+		               "nobody expects these files any more: build once more");
+	r = begin(bs, e->project_id, e->token, ret, err);
+	if (r < 0)
+		return r;
+	memcpy((*ret)->hash, e->hash, sizeof(e->hash));
+	expected_free(e);
+	return 0;
+}
+
+int parcel_begin_own(struct builds *bs, const char *project_id, struct parcel_in **ret,
+                     struct err *err)
+{
+	char token[ID_SIZE];
+	int r;
+
+	id_make(token, "pcl");
+	r = begin(bs, project_id, token, ret, err);
+	if (r < 0)
+		return r;
+	(*ret)->hashing = EVP_MD_CTX_new();
+	if (!(*ret)->hashing || EVP_DigestInit_ex((*ret)->hashing, EVP_sha256(), NULL) != 1)
+		abort(); /* no memory */
 	return 0;
 }
 
@@ -245,6 +275,8 @@ int parcel_write(struct parcel_in *in, const void *data, size_t len, struct err 
 		return err_set(err, ERR_LIMIT, 0,
 		               "more files for builds come at once than there is room for");
 	in->bytes += len;
+	if (in->hashing && EVP_DigestUpdate(in->hashing, data, len) != 1)
+		abort(); /* it cannot fail */
 	if (fd_write_all(in->fd, data, len) < 0)
 		return err_set(err, errno == ENOSPC ? ERR_HOST_DISK_FULL : ERR_INTERNAL, errno,
 		               "cannot keep the files of a build");
@@ -257,15 +289,25 @@ void parcel_drop(struct parcel_in *in)
 		return;
 	fair_room_give(&in->owner->parcel_room, in->project_id, in->bytes);
 	(void)close(in->fd);
+	EVP_MD_CTX_free(in->hashing);
 	(void)unlinkat(in->owner->log_fd, in->half, 0); /* of a whole one there is none */
 	free(in);
 }
 
-int parcel_finish(struct parcel_in *in, struct err *err)
+int parcel_finish(struct parcel_in *in, char ret_hash[PARCEL_HASH_LEN + 1], struct err *err)
 {
+	char name[NAME_SIZE];
+	struct digest hash;
 	int r = 0;
 
-	if (renameat(in->owner->log_fd, in->half, in->owner->log_fd, in->name) < 0)
+	if (in->hashing) {
+		if (EVP_DigestFinal_ex(in->hashing, hash.bytes, NULL) != 1)
+			abort(); /* it cannot fail */
+		digest_to_hex(&hash, in->hash);
+	}
+	memcpy(ret_hash, in->hash, sizeof(in->hash));
+	make_name(in->project_id, in->hash, name);
+	if (renameat(in->owner->log_fd, in->half, in->owner->log_fd, name) < 0)
 		r = err_set(err, ERR_INTERNAL, errno, "cannot keep the files of a build");
 	parcel_drop(in);
 	return r;

@@ -7,8 +7,9 @@
  *	parcel_expect() --> a token --> parcel_begin() --> parcel_write() … --> parcel_finish()
  *
  * A parcel is a file of the gateway, a plain or gzipped tar, and only a sandbox's agent parses it.
- * It is known by its project and a hash that the client gives: of its sources, so that a client
- * that has the same again need not send it. A client cannot name another project's parcel.
+ * It is known by its project and a hash. A client that announces one gives the hash of its sources,
+ * so that it need not send the same again; else it is the hash of its bytes. A client cannot name
+ * another project's parcel.
  *
  * It has a temporary name until it is complete, so that a gateway that dies leaves no half parcel.
  * The size of a parcel and of all together are bounded; the oldest of the project that keeps the
@@ -34,10 +35,14 @@ bool parcel_owner(const struct builds *bs, const char *token, char ret_project_i
 struct parcel_in; /* one that comes */
 must_check int parcel_begin(struct builds *bs, const char *token, struct parcel_in **ret,
                             struct err *err);
+/* One that nobody has announced: its hash is that of its bytes, in hexadecimal. */
+must_check int parcel_begin_own(struct builds *bs, const char *project_id, struct parcel_in **ret,
+                                struct err *err);
 must_check int parcel_write(struct parcel_in *in, const void *data, size_t len, struct err *err);
-must_check int parcel_finish(struct parcel_in *in,
-                             struct err *err); /* frees it, whatever it gives */
-void parcel_drop(struct parcel_in *in);        /* the same; NULL is fine */
+/* Frees it, whatever it gives; tells its hash. */
+must_check int parcel_finish(struct parcel_in *in, char ret_hash[PARCEL_HASH_LEN + 1],
+                             struct err *err);
+void parcel_drop(struct parcel_in *in); /* the same; NULL is fine */
 
 /* Opens it for reading; *ret_gzip: it is gzipped. Returns an fd, which the caller closes. */
 must_check int parcel_open(const struct builds *bs, const char *project_id, const char *hash,

@@ -2,6 +2,7 @@
 #include "build/plan.h"
 
 #include "base/parse.h"
+#include "build/part.h"
 #include "build/recipe/recipe.h"
 #include "build/recipe/script.h"
 #include "sandbox/storage/image.h"
@@ -33,6 +34,8 @@ static const struct {
 	[STEP_KERNEL]     = {"kernel",     script_archive, script_kernel,     "",            true,  true},
 	[STEP_PACKAGES]   = {"packages",   "",             script_packages,   script_finish, false, true},
 	[STEP_EXTRAS]     = {"extras",     "",             script_extras,     script_finish, false, true},
+	[STEP_CONTEXT]    = {"files",      script_place,   script_contents,   "",            true,  false},
+	[STEP_PART]       = {"dockerfile", "",             script_part,       script_finish, false, true},
 	[STEP_CHECKS]     = {"checks",     "",             script_checks,     "",            false, false},
 };
 /* clang-format on */
@@ -53,9 +56,9 @@ bool plan_is_sealed(enum step step)
 	return steps[step].is_sealed;
 }
 
-bool plan_is_on_host(enum step step)
+bool plan_is_on_host(const struct build *b, enum step step)
 {
-	return steps[step].is_on_host;
+	return steps[step].is_on_host || (step == STEP_PART && part_is_tree(b));
 }
 
 static bool has_items(const struct build *b, const char *field)
@@ -108,6 +111,8 @@ static const char *unknown_registries(const struct build *b)
 
 bool plan_has(const struct build *b, enum step step)
 {
+	if (part_is_any(b) && step < STEP_CONTEXT)
+		return false;
 	switch (step) {
 	case STEP_STATE:
 		return b->suite[0] != '\0';
@@ -122,6 +127,10 @@ bool plan_has(const struct build *b, enum step step)
 		       (recipe_suite(b->recipe) || has_items(b, "packages") || !has_extras(b));
 	case STEP_EXTRAS:
 		return has_extras(b);
+	case STEP_CONTEXT:
+		return part_has_copies(b);
+	case STEP_PART:
+		return b->part < part_count(b);
 	case STEP_CHECKS:
 		return has_items(b, "checks");
 	case STEP_COUNT:
@@ -133,6 +142,7 @@ bool plan_has(const struct build *b, enum step step)
 bool plan_is_last(const struct build *b, enum step step)
 {
 	return step == STEP_EXTRAS || step == STEP_KERNEL ||
+	       (step == STEP_PART && part_is_last(b)) ||
 	       (step == STEP_PACKAGES && !plan_has(b, STEP_EXTRAS));
 }
 
@@ -140,10 +150,10 @@ void plan_place(const struct build *b, unsigned *ret_index, unsigned *ret_count)
 {
 	*ret_index = *ret_count = 0;
 	for (enum step s = 0; s < STEP_COUNT; s++) {
-		if (!plan_has(b, s))
-			continue;
-		*ret_count += 1;
-		*ret_index += s < b->step;
+		const size_t n = s == STEP_PART ? part_count(b) : plan_has(b, s);
+
+		*ret_count += (unsigned)n;
+		*ret_index += s < b->step ? (unsigned)n : s == b->step ? (unsigned)b->part : 0;
 	}
 }
 
@@ -236,9 +246,8 @@ static char *npm_lines(const struct build *b)
 }
 
 /* "BASE64 PATH" for each. */
-static char *file_lines(const struct build *b)
+static char *file_lines(json_t *files)
 {
-	json_t *files = json_object_get(b->recipe, "files");
 	auto_call(buf_done) struct buf out = BUF_INIT(4 * RECIPE_BYTES_MAX);
 	const char *path;
 	json_t *content;
@@ -270,7 +279,7 @@ json_t *plan_env(const struct build *b, enum step step)
 	const struct builds_config *c = &b->owner->config;
 	json_t *env = json_object();
 
-	if (plan_is_on_host(step))
+	if (steps[step].is_on_host && step != STEP_CONTEXT)
 		set(env, "SOURCES", plan_sources(c, b->suite));
 	if (step == STEP_BOOTSTRAP || step == STEP_REGISTRIES || step == STEP_KERNEL)
 		set(env, "ARCH", xstrdup(ARCH));
@@ -291,12 +300,17 @@ json_t *plan_env(const struct build *b, enum step step)
 		set(env, "NPM_PACKAGES", join(json_object_get(b->recipe, "npm_packages")));
 		set(env, "NPM_REGISTRY", xstrdup(npm_registry(b)));
 		set(env, "PIP_INDEX", xstrdup(pip_index(b)));
-		set(env, "FILES", file_lines(b));
+		set(env, "FILES", file_lines(json_object_get(b->recipe, "files")));
 	}
-	if (plan_is_sealed(step) && !plan_is_on_host(step)) {
+	if (step == STEP_PART)
+		set(env, "FILES", file_lines(part_files(b)));
+	if (step == STEP_PART || step == STEP_CONTEXT)
+		part_put_env(b, step, env);
+	if (plan_is_sealed(step) && (step == STEP_PART || !plan_is_on_host(b, step))) {
 		set(env, "PIP", join(json_object_get(b->recipe, "pip")));
 		set(env, "WARM", join(json_object_get(b->recipe, "warm_modules")));
-		set_number(env, "DATE", b->archive_date);
+		if (step != STEP_PART) /* a Dockerfile's is the day of its build */
+			set_number(env, "DATE", b->archive_date);
 		set_number(env, "IS_LAST", plan_is_last(b, step));
 	}
 	return env;
@@ -313,10 +327,16 @@ json_t *plan_argv(const struct build *b, enum step step)
 	json_array_append_new(argv, json_string(step_name(step)));
 	if (step == STEP_EXTRAS || step == STEP_CHECKS)
 		(void)json_array_extend(argv, json_object_get(b->recipe, words));
+	if (step == STEP_CONTEXT || step == STEP_PART) {
+		auto_json json_t *more = part_words(b, step);
+
+		(void)json_array_extend(argv, more);
+	}
 	return argv;
 }
 
-/* Hashes the exact arguments and variables of the step. */
+/* Hashes the exact arguments and variables of the step. What a client has said of its own files
+ * (build/parcel.h) holds in its own project only. */
 void plan_key(const struct build *b, enum step step, char key[PLAN_KEY_SIZE])
 {
 	auto_json json_t *all = json_object();
@@ -329,6 +349,8 @@ void plan_key(const struct build *b, enum step step, char key[PLAN_KEY_SIZE])
 	(void)json_object_set_new(all, "env", plan_env(b, step));
 	(void)json_object_set_new(all, "image", json_string(image));
 	(void)json_object_set_new(all, "state", json_string(b->archive_state));
+	if (has_items(b, "parcels"))
+		(void)json_object_set_new(all, "project", json_string(b->project_id));
 	text = json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS);
 	if (!text || EVP_Digest(text, strlen(text), hash.bytes, NULL, EVP_sha256(), NULL) != 1)
 		abort(); /* no memory */
@@ -337,8 +359,9 @@ void plan_key(const struct build *b, enum step step, char key[PLAN_KEY_SIZE])
 
 json_t *plan_manifest(const struct build *b)
 {
-	static const char *const fields[] = {"summary",    "env",          "user",  "cwd",
-	                                     "entrypoint", "warm_modules", "kernel"};
+	static const char *const fields[] = {"summary", "env",        "user",
+	                                     "cwd",     "entrypoint", "warm_modules",
+	                                     "kernel",  "cmd",        "config"};
 	json_t *manifest = json_pack("{ss}", "arch", ARCH);
 
 	if (b->suite[0])

@@ -17,7 +17,7 @@ const char *step_name(enum step step);
 bool plan_has(const struct build *b, enum step step);
 bool plan_is_sealed(enum step step);                      /* its files become an image */
 bool plan_is_last(const struct build *b, enum step step); /* of those that are */
-bool plan_is_on_host(enum step step);
+bool plan_is_on_host(const struct build *b, enum step step);
 /* The index of the step among those that the recipe has, and their number. */
 void plan_place(const struct build *b, unsigned *ret_index, unsigned *ret_count);
 

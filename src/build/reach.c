@@ -8,6 +8,7 @@
  * The same holds for the default registries of npm and pip, which the step `registries` finds out:
  * it runs only the host's and Debian's own programs.
  */
+#include "build/part.h"
 #include "build/plan.h"
 
 #include "net/match/url.h"
@@ -113,13 +114,14 @@ json_t *plan_network(const struct build *b, enum step step)
 	json_t *rules = json_array();
 	struct reach r = {.names = names, .addresses = addresses};
 
-	if (step == STEP_CHECKS) {
+	if (step == STEP_CHECKS || step == STEP_CONTEXT ||
+	    (step == STEP_PART && part_is_offline(b))) {
 		json_decref(rules);
 		return json_string("deny-all");
 	}
 	if (b->suite[0])
 		add_sources(&r, b);
-	if (step == STEP_EXTRAS) {
+	if (step == STEP_EXTRAS || step == STEP_PART) {
 		add_url(&r, c->npm_registry ? c->npm_registry : learnt->npm);
 		add_url(&r, c->pip_index ? c->pip_index : learnt->pip);
 		if (!c->pip_index)
@@ -130,7 +132,7 @@ json_t *plan_network(const struct build *b, enum step step)
 	allow(rules, "domains", names, ranges);
 	allow(rules, "domains", names, NULL);
 	allow(rules, "cidrs", addresses, NULL);
-	if (step == STEP_EXTRAS) /* all that is public */
+	if (step == STEP_EXTRAS || step == STEP_PART) /* all that is public */
 		json_array_append_new(rules, json_pack("{s{}ss}", "match", "action", "allow"));
 	return json_pack("{so}", "rules", rules);
 }

@@ -45,6 +45,11 @@ int build_save(const struct build *b, struct err *err)
 	json_put_u64(&w, "started_us", b->started_us);
 	json_put_u64(&w, "ended_us", b->ended_us);
 	json_put_u64(&w, "step", b->step);
+	json_put_u64(&w, "part", b->part);
+	if (b->stage_images)
+		json_put_value(&w, "stage_images", b->stage_images);
+	if (b->contents)
+		json_put_value(&w, "contents", b->contents);
 	json_put_str(&w, "image", image);
 	json_put_str(&w, "suite", b->suite);
 	json_put_str(&w, "archive_state", b->archive_state);
@@ -102,6 +107,8 @@ static int read_row(struct build *b, const json_t *object, struct err *err)
 	const char *image = "", *suite = "", *state_hash = "", *sandbox_id = "", *exec_id = "";
 	const char *npm = "", *pip = "", *pip_files = "";
 	struct registries *learnt = &b->owner->learnt;
+	json_t *stage_images = NULL, *contents = NULL;
+	uint64_t part = 0;
 	uint64_t state = 0, step = 0, attempts = 0, retries = 0, tries = 1;
 	const struct json_field fields[] = {
 		{"recipe", JSON_FIELD_OBJECT, &recipe, true},
@@ -111,6 +118,9 @@ static int read_row(struct build *b, const json_t *object, struct err *err)
 		{"started_us", JSON_FIELD_U64, &b->started_us},
 		{"ended_us", JSON_FIELD_U64, &b->ended_us},
 		{"step", JSON_FIELD_U64, &step, true, .max = STEP_COUNT},
+		{"part", JSON_FIELD_U64, &part, .max = INT32_MAX},
+		{"stage_images", JSON_FIELD_OBJECT, &stage_images},
+		{"contents", JSON_FIELD_OBJECT, &contents},
 		{"image", JSON_FIELD_STRING, &image, true},
 		{"suite", JSON_FIELD_STRING, &suite},
 		{"archive_state", JSON_FIELD_STRING, &state_hash},
@@ -140,6 +150,9 @@ static int read_row(struct build *b, const json_t *object, struct err *err)
 		return r;
 	b->state = (enum build_state)state;
 	b->step = (enum step)step;
+	b->part = (size_t)part;
+	b->stage_images = json_incref(stage_images);
+	b->contents = json_incref(contents);
 	b->attempts = (uint32_t)attempts;
 	b->retries = (uint32_t)retries;
 	b->tries = (uint32_t)tries;

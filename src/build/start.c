@@ -5,6 +5,7 @@
  * recipe comes with cloche, it is built first.
  */
 #include "base/units.h"
+#include "build/part.h"
 #include "build/plan.h"
 
 #include "build/recipe/recipe.h"
@@ -108,6 +109,12 @@ static int find_start(struct build *b, struct err *err)
 	auto_free char *sources = NULL;
 	int r = 0;
 
+	if (part_is_any(b)) {
+		b->archive_date = b->created_us / 1000000; /* no file in it is newer */
+		if (part_count(b) == 0)                    /* the template is what it starts from */
+			(void)part_leave(b);
+		return 0;
+	}
 	if (build_is_set(b))
 		r = find_image(b, err);
 	else if (suite)

@@ -127,6 +127,7 @@ struct image_build_spec {       /* how a sandbox's root becomes an image */
 	uint64_t keeper;        /* whoever knows of it, as of a guest's layer */
 	uint32_t is_tree;       /* 1: the directory /template of the sandbox, not its root */
 	uint32_t is_small;      /* 1: slower to make, but smaller */
+	uint32_t is_whole;      /* 1: with temporary files, caches and logs */
 	char snapshot[ID_SIZE]; /* of its files as they were saved there; "": as they are now */
 };
 

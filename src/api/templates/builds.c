@@ -4,7 +4,9 @@
 #include "api/frame/find.h"
 #include "api/frame/reply.h"
 #include "api/handlers.h"
+#include "api/templates/dockerfile_build.h"
 #include "api/templates/packages.h"
+#include "build/dockerfile/dockerfile_lines.h"
 #include "build/recipe/recipe.h"
 
 #include <string.h>
@@ -64,11 +66,17 @@ int create_build(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	const char *text = NULL, *name = NULL;
+	struct dockerfile_body docker = {0};
 	struct build_spec spec = {.project_id = caller_project(req)};
 	uint64_t retries = 0;
 	const struct json_field fields[] = {
 		{"recipe", JSON_FIELD_STRING, &text, .min = 1, .max = RECIPE_BYTES_MAX},
 		{"name", JSON_FIELD_STRING, &name, .min = 1, .max = 64},
+		{"dockerfile", JSON_FIELD_STRING, &docker.text, .min = 1,
+	         .max = DOCKERFILE_BYTES_MAX},
+		{"files", JSON_FIELD_STRING, &docker.files, .min = 1, .max = 64},
+		{"target", JSON_FIELD_STRING, &docker.target, .min = 1, .max = 64},
+		{"build_args", JSON_FIELD_OBJECT, &docker.build_args},
 		{"shared", JSON_FIELD_BOOL, &spec.is_shared},
 		{"fresh", JSON_FIELD_BOOL, &spec.is_fresh},
 		{"retries", JSON_FIELD_U64, &retries, .max = BUILD_RETRIES_MAX},
@@ -81,8 +89,14 @@ int create_build(struct http_req *req, struct err *err)
 	if (json_object_get(http_json(req), "packages"))
 		return prepare_packages(req, http_json(req), err);
 	r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
+	docker.name = name;
+	if (r == 0 && docker.text && text)
+		r = err_field(err, "dockerfile", "cannot be given with a recipe");
+	if (r == 0 && !docker.text && (docker.files || docker.target || docker.build_args))
+		r = err_field(err, "dockerfile", "is missing");
 	if (r == 0)
-		r = read_recipe(text, name, &recipe, err);
+		r = docker.text ? dockerfile_recipe(req, &docker, &recipe, err)
+		                : read_recipe(text, name, &recipe, err);
 	/* There is one kernel, for all. */
 	spec.is_shared = spec.is_shared || (recipe && json_object_get(recipe, "kernel"));
 	if (r == 0 && spec.is_shared)

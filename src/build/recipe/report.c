@@ -8,15 +8,19 @@
 void report_init(struct report *o, void (*on_log)(const char *line, size_t len, void *arg),
                  void *arg)
 {
-	*o = (struct report){
-		.packages = json_array(), .languages = json_object(), .on_log = on_log, .arg = arg};
+	*o = (struct report){.packages = json_array(),
+	                     .languages = json_object(),
+	                     .contents = json_object(),
+	                     .on_log = on_log,
+	                     .arg = arg};
 }
 
 void report_done(struct report *o)
 {
 	json_decref(o->packages);
 	json_decref(o->languages);
-	o->packages = o->languages = NULL;
+	json_decref(o->contents);
+	o->packages = o->languages = o->contents = NULL;
 }
 
 /* What follows the prefix, or NULL. */
@@ -89,6 +93,15 @@ static bool is_hash(const char *s)
 	return strlen(s) == 64 && strspn(s, "0123456789abcdef") == 64;
 }
 
+static void add_content(struct report *o, char *text)
+{
+	char *f[2];
+
+	if (json_object_size(o->contents) < REPORT_CONTENTS_MAX && split(text, f, 2) == 2 &&
+	    strlen(f[0]) < 8 && is_hash(f[1]))
+		(void)json_object_set_new(o->contents, f[0], json_string(f[1]));
+}
+
 static bool take_answer(struct report *o, char *line)
 {
 	char *const text = line; /* fields are cut out of it */
@@ -102,6 +115,8 @@ static bool take_answer(struct report *o, char *line)
 		add_package(o, text + (found - text));
 	else if ((found = behind(text, "cloche:language\t")))
 		add_language(o, text + (found - text));
+	else if ((found = behind(text, "cloche:content\t")))
+		add_content(o, text + (found - text));
 	else if ((found = behind(text, "cloche:registry\t")))
 		add_registry(o, text + (found - text));
 	else

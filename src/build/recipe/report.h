@@ -9,6 +9,7 @@
  *	cloche:state HASH           cloche:date SECONDS
  *	cloche:package<TAB>KIND<TAB>NAME<TAB>VERSION<TAB>LICENCE
  *	cloche:language<TAB>NAME<TAB>VERSION
+ *	cloche:content<TAB>NUMBER<TAB>HASH
  *	cloche:registry<TAB>KIND<TAB>URL, or the name of a host
  *	dlstatus:N:PERCENT:TEXT     pmstatus:PACKAGE:PERCENT:TEXT
  *	Need to get 43.0 MB of archives.
@@ -17,6 +18,7 @@
 
 #define REPORT_LINE_MAX     1024 /* the rest of a longer line is dropped */
 #define REPORT_PACKAGES_MAX 8192
+#define REPORT_CONTENTS_MAX 4096
 
 struct registries { /* "" = not known */
 	char npm[256], pip[256];
@@ -31,6 +33,7 @@ struct report {
 	uint64_t date;
 	json_t *packages;  /* array of {kind, name, version, licence} */
 	json_t *languages; /* object: name to version */
+	json_t *contents;  /* object: number of a COPY to a hash */
 	struct registries registries;
 	/* progress */
 	uint64_t bytes_total, bytes_done; /* of the downloads; 0 = not known */

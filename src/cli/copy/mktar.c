@@ -24,6 +24,7 @@ struct mktar {
 	size_t padding_left;
 	bool is_over;
 	bool keeps_owners;
+	const struct ignore *ignore; /* or NULL */
 };
 
 int mktar_new(int dir_fd, mktar_skip_fn skip, void *arg, struct mktar **ret, struct err *err)
@@ -62,6 +63,11 @@ static void skip_entry(const struct mktar *m, const char *why)
 void mktar_keep_owners(struct mktar *m)
 {
 	m->keeps_owners = true;
+}
+
+void mktar_ignore(struct mktar *m, const struct ignore *ignore)
+{
+	m->ignore = ignore;
 }
 
 /* Without owners whoever unpacks it owns it. */
@@ -123,6 +129,11 @@ static int add_entry(struct mktar *m, struct err *err)
 
 	if (m->at.is_leaving)
 		return 0;
+	if (ignore_has(m->ignore, m->at.path)) {
+		if (S_ISDIR(mode) && !ignore_has_exceptions(m->ignore))
+			walk_prune(m->walk);
+		return 0;
+	}
 	if (S_ISREG(mode))
 		return add_file(m, err);
 	if (S_ISDIR(mode))

@@ -6,6 +6,7 @@
  * of. Links are never followed.
  */
 #include "base/err.h"
+#include "cli/copy/ignore.h"
 
 struct mktar;
 
@@ -18,6 +19,8 @@ must_check int mktar_new(int dir_fd, mktar_skip_fn skip, void *arg, struct mktar
 /* Owners and all bits of modes are told too, for what is to be somebody's root. Before the first
  * read. */
 void mktar_keep_owners(struct mktar *m);
+/* Leaves out what matches, without a word; NULL: nothing. Borrowed. Before the first read. */
+void mktar_ignore(struct mktar *m, const struct ignore *ignore);
 /* The next up to room bytes; 0 at the end. */
 must_check ssize_t mktar_read(struct mktar *m, void *data, size_t room, struct err *err);
 void mktar_free(struct mktar *m);

@@ -21,19 +21,23 @@ static const struct subcommand subcommands[] = {
          "  cloche template from build my-app\n"
          "  cloche template from --env STAGE=test --cwd /srv/app build my-app\n"
          "  cloche run -T my-app ls",
-         .n_words = 2, .first_opt = 5, .n_opts = 7},
-	{"build", template_build, "[OPTIONS] NAME|FILE",
+         .n_words = 2, .first_opt = 9, .n_opts = 7},
+	{"build", template_build, "[OPTIONS] NAME|FILE|[CONTEXT]",
          "Builds a template from a recipe: one that comes with cloche, by its name, or a file of "
          "your\n"
          "own. Those that come: base, python, python-datasci, node, node22, node26, bun, "
          "universal, r, java,\n"
          "claude, codex, opencode.\n"
+         "With --dockerfile it is built from that, and from the files of the directory CONTEXT "
+         "(by default the one that\n"
+         "the Dockerfile is in) that no .dockerignore leaves out.\n"
          "It is built in sandboxes, and the build goes on if this command is interrupted. The\n"
          "template has its name once it is complete.",
          "  cloche template build python\n"
          "  cloche template build --shared universal\n"
-         "  cloche template build --detach ./my-agent.toml",
-         .n_words = 1, .n_opts = 5},
+         "  cloche template build --detach ./my-agent.toml\n"
+         "  cloche template build --dockerfile . --name my-app --build-arg VERSION=2",
+         .n_more = 1, .n_opts = 9},
 	{"builds", resource_ls, "[OPTIONS]", "Lists the project's builds, the newest first.",
          "  cloche template builds", .resource = &build_resource},
 	{"log", template_log, "[OPTIONS] BUILD_ID", "Prints what a build has printed so far.",
@@ -48,7 +52,7 @@ static const struct subcommand subcommands[] = {
          "makes the same image of it, here or elsewhere; container engines load it, too.",
          "  cloche template export python > python.tar\n"
          "  cloche template export my-app | ssh other cloche template import --name my-app -",
-         .n_words = 1, .first_opt = 17, .n_opts = 1},
+         .n_words = 1, .first_opt = 21, .n_opts = 1},
 	{"import", template_import, "[OPTIONS] PATH|-",
          "Makes a template of an image from elsewhere: what `cloche template export` or `docker "
          "save` wrote,\n"
@@ -59,7 +63,7 @@ static const struct subcommand subcommands[] = {
          "  docker save my-app:1 | cloche template import --name my-app -\n"
          "  cloche template import ./layout --name my-app --ref 1.2\n"
          "  cloche template import rootfs.tar.zst",
-         .n_words = 1, .first_opt = 12, .n_opts = 5},
+         .n_words = 1, .first_opt = 16, .n_opts = 5},
 	{"pull", template_pull, "[OPTIONS] IMAGE",
          "Makes a template of an image in a registry, [HOST[:PORT]/]NAME[:TAG][@DIGEST]. It is "
          "fetched and\n"
@@ -70,7 +74,7 @@ static const struct subcommand subcommands[] = {
          "secret of the project. It goes to the registry alone, and never into the sandbox.",
          "  cloche template pull registry.example.com/team/app:1.2\n"
          "  cloche template pull --name app --username bot registry.example.com/team/app:1.2",
-         .n_words = 1, .first_opt = 18, .n_opts = 6},
+         .n_words = 1, .first_opt = 22, .n_opts = 6},
 	{"rm", resource_rm, "[OPTIONS] TEMPLATE",
          "Removes a template. Refused while a sandbox runs on it or keeps files over it.",
          "  cloche template rm my-app", .n_words = 1, .resource = &template_resource},
@@ -97,6 +101,14 @@ int cmd_template(int argc, char **argv)
 	         "print the build's id and leave it running"},
 		{'v', "verbose", OPT_FLAG, &opts.build.is_verbose, NULL,
 	         "print all that the build prints"},
+		{0, "dockerfile", OPT_TEXT, &opts.build.docker.path, "PATH",
+	         "a Dockerfile, or a directory that has one"},
+		{0, "name", OPT_TEXT, &opts.build.docker.name, "NAME",
+	         "of a Dockerfile's template (that of the directory)"},
+		{0, "build-arg", OPT_LIST, &opts.build.docker.args, "K=V",
+	         "a value for an ARG of the Dockerfile; may be repeated"},
+		{0, "target", OPT_TEXT, &opts.build.docker.target, "STAGE",
+	         "the stage of the Dockerfile that becomes the template (the last)"},
 		/* of from */
 		{0, "shared", OPT_FLAG, &opts.from.is_shared, NULL,
 	         "for all projects; needs an admin key of the project default"},
@@ -140,5 +152,6 @@ int cmd_template(int argc, char **argv)
 	int status = group_main(&group, rows, &opts, argc, argv);
 
 	opt_list_done(&opts.from.env);
+	opt_list_done(&opts.build.docker.args);
 	return status;
 }

@@ -44,7 +44,18 @@ int template_build(struct command *c, struct err *err)
 	auto_free char *path = remote_path("builds");
 	auto_json json_t *body = json_object(), *build = NULL;
 	struct build_follow f = {.remote = c->remote, .is_verbose = opts->is_verbose};
-	int r = put_recipe(body, c->words[0], err);
+	const char *word = c->n_words > 0 ? c->words[0] : NULL;
+	int r;
+
+	if (opts->docker.path)
+		r = template_put_dockerfile(c, &opts->docker, word, body, err);
+	else if (opts->docker.name || opts->docker.target || opts->docker.args.n > 0)
+		r = err_set(err, ERR_INVALID_FIELD, 0,
+		            "--name, --target and --build-arg are for --dockerfile");
+	else
+		r = word ? put_recipe(body, word, err)
+		         : err_set(err, ERR_INVALID_FIELD, 0,
+		                   "it needs the name or file of a recipe, or --dockerfile");
 
 	if (opts->is_shared)
 		(void)json_object_set_new(body, "shared", json_true());

@@ -309,6 +309,7 @@ static int send_orders(const struct image_build *s, pid_t pid, int go_fd, int wo
 	                                          .bytes_max = s->bytes_max,
 	                                          .is_tree = s->spec.is_tree,
 	                                          .is_small = s->spec.is_small,
+	                                          .is_whole = s->spec.is_whole,
 	                                          .is_host = digest_is_zero(&s->base)};
 	int fds[IMAGE_BUILD_MOUNT_COUNT + 1];
 	ssize_t n = 0;

@@ -34,15 +34,18 @@
 #define UUID         "-Uc10c4e00-0000-4000-8000-000000000000"
 
 /* clang-format off */
-/* Files of one machine, one run or one person, and files that the fittings bring anyway. */
+/* Files of one machine, one run or one person, and files that the fittings bring anyway. An image
+ * that is only a step on the way to another one is without the first ones of these. */
+#define LEFT_OUT_ALWAYS 4
 static const char *const left_out[] = {
-	"^(dev|proc|sys|run|tmp|var/tmp)/.",
+	"^(dev|proc|sys|run)/.",
 	"^etc/(hostname|hosts|machine-id|resolv\\.conf)$",
+	"^opt/cloche(/|$)",
+	"^usr/local/bin/sudo$",
+	"^(tmp|var/tmp)/.",
 	"^var/lib/dbus/machine-id$",
 	"^var/lib/systemd/random-seed$",
 	"^etc/ssh/ssh_host_.*_key(\\.pub)?$",
-	"^opt/cloche(/|$)",
-	"^usr/local/bin/sudo$",
 	"^var/lib/apt/lists/.", "^var/cache/apt/.", "^var/cache/ldconfig/.", "^var/cache/debconf/.*-old$",
 	"^var/log/.*(\\.log|\\.gz|\\.[0-9]|log/[bw]tmp|lastlog|faillog)$",
 	"^var/lib/dpkg/.*-old$",
@@ -193,10 +196,15 @@ static int drop_caps(struct jail *jail, struct err *err)
 	return jail_keep_caps(CAPS, /* inheritable= */ 0, err);
 }
 
+static size_t count_left_out(void)
+{
+	return orders.is_whole ? LEFT_OUT_ALWAYS : ARRAY_SIZE(left_out);
+}
+
 static int check_names(struct jail *jail, struct err *err)
 {
 	(void)jail;
-	return image_build_check_names(left_out, ARRAY_SIZE(left_out), err);
+	return image_build_check_names(left_out, count_left_out(), err);
 }
 
 static int exec_mkfs(struct jail *jail, struct err *err)
@@ -216,7 +224,7 @@ static int exec_mkfs(struct jail *jail, struct err *err)
 	(void)jail;
 	/* The option -T would set every file to that time; this only lowers later times. */
 	(void)snprintf(epoch, sizeof(epoch), "SOURCE_DATE_EPOCH=%" PRIu64, orders.epoch_s);
-	for (size_t i = 0; i < ARRAY_SIZE(left_out); i++) {
+	for (size_t i = 0; i < count_left_out(); i++) {
 		(void)snprintf(excludes[i], sizeof(excludes[i]), "--exclude-regex=%s", left_out[i]);
 		argv[n++] = excludes[i];
 	}

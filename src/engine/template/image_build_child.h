@@ -32,7 +32,7 @@ enum image_build_mount {
 
 struct image_build_orders { /* with the mounts and, last, the fd for its output */
 	uint64_t epoch_s, bytes_max;
-	uint32_t is_tree, is_small, is_host;
+	uint32_t is_tree, is_small, is_whole, is_host;
 };
 
 _Noreturn void image_build_child_run(struct jail *jail);

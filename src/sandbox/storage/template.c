@@ -168,6 +168,14 @@ int template_resolve(const struct fleet *fleet, const char *project_id, const ch
 	                     "NAME` makes one of those that come with cloche");
 }
 
+void template_name_of_image(const char *reference, char *ret, size_t size)
+{
+	(void)snprintf(ret, size, "%s", reference);
+	for (char *c = ret; *c; c++)
+		if (strchr("/:@_", *c))
+			*c = '-';
+}
+
 int template_check_name(const char *name, struct err *err)
 {
 	static const char ends[] = "abcdefghijklmnopqrstuvwxyz0123456789";

@@ -25,6 +25,8 @@ struct template_spec {          /* borrowed for the call */
 	bool is_replacing;      /* may replace a template of that name */
 	bool is_set;            /* a package set (build/set.h): clients cannot give such a name */
 };
+/* The usual name of an imported image: "ghcr.io/x/y:1" is "ghcr.io-x-y-1". */
+void template_name_of_image(const char *reference, char *ret, size_t size);
 must_check int template_check_name(const char *name, struct err *err);
 /* Checks that one of that name can be made, before work is done for it. */
 must_check int template_check_free(const struct fleet *fleet, const struct template_spec *spec,

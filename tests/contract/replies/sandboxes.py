@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Examples of sandboxes, what they start from, what is kept of them, and their network."""
 
+import hashlib
 import io
 import json
 import tarfile
@@ -120,6 +121,15 @@ def create_build(api, box):
     assert api("get_build", build_id=made["id"])[1] == last["build"]
     assert last["build"] in api("list_builds")[1]["builds"]
     assert api("cancel_build", build_id=made["id"]) == (202, last["build"])
+
+
+def upload_build_files(api, box):
+    status, told = api("upload_build_files", body=bytes(1024))
+    assert status == 201 and told["files"] == hashlib.sha256(bytes(1024)).hexdigest()
+    body = {"name": "contract-docker", "dockerfile": "FROM nothing-of-the-kind\nCOPY . /\n", "files": told["files"], "build_args": {}, "target": "x"}
+    assert not mistakes(OPERATIONS["create_build"].body_types["application/json"]["schema"], body)
+    status, said = api("create_build", body=body)
+    assert (status, said["error"]["field"]) == (400, "dockerfile")
 
 
 list_builds = get_build = get_build_events = cancel_build = create_build

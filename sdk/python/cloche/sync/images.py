@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any, Iterator, Callable, List, Mapping, Optional, Sequence
 
 from .. import errors
+from .._context import pack_context, read_dockerfile
 from .._protocol import FOREVER, NDJSON, Json, Request, Snapshot, milliseconds, request, stream_of
 from ._caller import Caller
 from ._stream import Stream, bytes_of, lines_of
@@ -198,16 +199,27 @@ class Images(Caller):
         recipe: Optional[str] = None,
         *,
         name: Optional[str] = None,
+        dockerfile: Optional[str] = None,
+        files: Optional[str] = None,
+        build_args: Optional[Mapping[str, str]] = None,
+        target: Optional[str] = None,
         shared: bool = False,
         fresh: bool = False,
         retries: int = 0,
     ) -> Json:
-        """Begins to build a template: from a recipe's text, or by the name of one that comes with cloche.
+        """Begins to build a template: from a recipe's text, by the name of one that comes with cloche, or from a Dockerfile's text.
 
-        It is begun anew `retries` times, after pauses, if a step of it fails.
+        A Dockerfile needs the template's `name`; what it copies are `files`, as upload_build_files() has told. `target` is the stage
+        that becomes the template. It is begun anew `retries` times, after pauses, if a step of it fails.
         """
         body = {"recipe": recipe, "name": name, "shared": shared or None, "fresh": fresh or None, "retries": retries or None}
+        body.update({"dockerfile": dockerfile, "files": files, "build_args": dict(build_args) if build_args else None, "target": target})
         return self.call(request("POST", ["builds"], body=body))
+
+    def upload_build_files(self, archive: Source) -> str:
+        """Sends what a Dockerfile copies, as a tar that may be compressed with gzip; returns what start_build() wants as `files`."""
+        req = request("PUT", ["builds", "files"], stream=stream_of(archive), timeout=FOREVER)
+        return str((self.call(req))["files"])
 
     def cancel_build(self, build_id: str) -> Json:
         """Ends one that waits or runs."""
@@ -242,13 +254,26 @@ class Images(Caller):
         recipe: Optional[str] = None,
         *,
         name: Optional[str] = None,
+        dockerfile: Optional[str] = None,
+        context: Optional[str] = None,
+        build_args: Optional[Mapping[str, str]] = None,
+        target: Optional[str] = None,
         shared: bool = False,
         fresh: bool = False,
         retries: int = 0,
         on_log: Optional[Callable[[str], Any]] = None,
     ) -> Json:
-        """start_build() to its end: the build that is ready. One that failed raises its error."""
-        build = self.start_build(recipe, name=name, shared=shared, fresh=fresh, retries=retries)
+        """start_build() to its end: the build that is ready. One that failed raises its error.
+
+        `context` is a directory. Its files are sent, but for those that its .dockerignore names; without `dockerfile` its Dockerfile is built.
+        """
+        files = None
+        if context is not None:
+            dockerfile = read_dockerfile(context) if dockerfile is None and recipe is None else dockerfile
+            with pack_context(context) as archive:
+                files = self.upload_build_files(archive)
+        more = {"dockerfile": dockerfile, "files": files, "build_args": build_args, "target": target}
+        build = self.start_build(recipe, name=name, shared=shared, fresh=fresh, retries=retries, **more)
         return self._await_build(build, on_log)
 
     def _await_build(

@@ -15,8 +15,8 @@
 
 #include "api/frame/find.h"
 #include "api/frame/reply.h"
+#include "api/templates/build_files.h"
 #include "base/parse.h"
-#include "build/parcel.h"
 #include "sandbox/exec/output_spool.h"
 #include "sandbox/storage/template.h"
 
@@ -159,33 +159,10 @@ int e2b_get_upload_link(struct http_req *req, struct err *err)
 	return reply_send(&reply, req, 201, err);
 }
 
-struct arrival {
-	struct parcel_in *in; /* NULL: it has ended */
-};
-
-static void on_body(struct http_req *req, const char *data, size_t len, void *arg)
+static void answer_received(struct http_req *req, const char *hash)
 {
-	struct arrival *a = arg;
-	struct err err;
-	int r;
-
-	if (!a->in)
-		return;
-	r = data ? parcel_write(a->in, data, len, &err) : parcel_finish(take_ptr(a->in), &err);
-	if (r < 0) {
-		parcel_drop(take_ptr(a->in));
-		http_reply_err(req, &err);
-	} else if (!data) {
-		http_reply(req, 200, NULL, NULL, 0);
-	}
-}
-
-static void on_done(void *arg)
-{
-	struct arrival *a = arg;
-
-	parcel_drop(a->in);
-	free(a);
+	(void)hash;
+	http_reply(req, 200, NULL, NULL, 0);
 }
 
 /* The token is valid as long as the key that asked for it. */
@@ -195,20 +172,16 @@ int e2b_upload_files(struct http_req *req, struct err *err)
 	const char *token = http_param(req, "token");
 	char project_id[ID_SIZE], owner_id[ID_SIZE];
 	const struct key *key = NULL;
-	struct arrival *a;
+	struct parcel_in *in;
 	int r;
 
 	if (parcel_owner(api->builds, token, project_id, owner_id))
 		key = key_tokens_key(api->keyring, project_id, owner_id);
-	a = xnew0(struct arrival);
-	r = parcel_begin(api->builds, key ? token : "", &a->in, err);
-	if (r < 0) {
-		free(a);
+	r = parcel_begin(api->builds, key ? token : "", &in, err);
+	if (r < 0)
 		return r;
-	}
 	api_let_in(req, key);
-	http_on_done(req, on_done, a);
-	http_on_body(req, on_body, a);
+	receive_parcel(req, in, answer_received);
 	return 0;
 }
 

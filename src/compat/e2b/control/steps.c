@@ -173,7 +173,7 @@ static int read_copy(struct steps *s, struct step_words *w, struct err *err)
 	put_variable(&w->script, "TARGET", w->args[1]);
 	put_variable(&w->script, "OWNER", owner);
 	put_variable(&w->script, "MODE", w->n_args > 3 ? w->args[3] : "");
-	(void)!buf_printf(&w->script, "%s", script_copy);
+	(void)!buf_printf(&w->script, "%s\ncopy_in\n", script_copy);
 	if (!is_listed(s->parcels, w->hash))
 		(void)json_array_append_new(s->parcels, json_string(w->hash));
 	return 0;

@@ -126,21 +126,12 @@ static const struct {
 	{"oven/bun:latest", "bun"},
 };
 
-/* "ghcr.io/x/y:1" as a template's name: "ghcr.io-x-y-1". */
-static void image_name(const char *image, char ret[TEMPLATE_WORD_SIZE])
-{
-	(void)snprintf(ret, TEMPLATE_WORD_SIZE, "%s", image);
-	for (char *c = ret; *c; c++)
-		if (*c == '/' || *c == ':' || *c == '@' || *c == '_')
-			*c = '-';
-}
-
 static int base_of_image(const struct http_req *req, const char *image,
                          char ret[TEMPLATE_WORD_SIZE], struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 
-	image_name(image, ret);
+	template_name_of_image(image, ret, TEMPLATE_WORD_SIZE);
 	if (template_find(api->fleet, caller_project(req), ret))
 		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(images); i++)

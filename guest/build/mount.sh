@@ -1,0 +1,36 @@
+# Functions for the sandbox of a Dockerfile's part, as root: what RUN --mount wants, as directories that are there while it runs.
+# They come behind place.sh. TARGET: where. MODE: for chmod, or "".
+aside=/opt/cloche/build/aside
+
+put_aside() {
+	mkdir -p "$aside" || exit
+	rm -rf "${aside:?}/$1"
+	if [ -e "$TARGET" ]; then
+		cp -a "$TARGET" "$aside/$1" && rm -rf "$TARGET" || exit
+	fi
+	make_dirs "$(dirname "$TARGET")" 0
+}
+
+empty_mount() {
+	mkdir -p "$TARGET" && chown "$1:$2" "$TARGET" && chmod "${MODE:-755}" "$TARGET" || exit
+}
+
+bind_match() {
+	match=$(follow_link "$1") || exit
+	cp -a "$match" "$TARGET"
+}
+
+bind_mount() {
+	each_match bind_match "$1"
+}
+
+# With a second word the place stays, as an empty directory.
+put_back() {
+	rm -rf "$TARGET"
+	if [ -e "$aside/$1" ]; then
+		cp -a "$aside/$1" "$TARGET"
+		rm -rf "${aside:?}/$1"
+	elif [ -n "$2" ]; then
+		mkdir -p "$TARGET"
+	fi
+}
