@@ -38,7 +38,7 @@ static bool set_all(struct event_search *search, char *const lines[LINES])
 			continue;
 		if (fields[i].set(search, lines[i], &err) == 0)
 			continue;
-		assert(err.code == ERR_BAD_REQUEST && strcmp(err.field, fields[i].name) == 0);
+		assert(err.code == ERR_INVALID_FIELD && strcmp(err.field, fields[i].name) == 0);
 		return false;
 	}
 	return true;
