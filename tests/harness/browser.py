@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real browser: Debian's Chromium without a window, driven over a pair of pipes by its DevTools protocol
+"""A real browser: Debian's Chromium, without the parts of a window where that is installed, driven over a pair of pipes by its DevTools protocol
 (messages of JSON with a NUL behind each). Nothing but the standard library, and nothing left behind."""
 
 import contextlib
@@ -32,7 +32,8 @@ class Browser:
         self.number, self.pending = 0, b""
         read_end, self.to = os.pipe()
         self.back, write_end = os.pipe()
-        script = f'exec 3<&{read_end} 4>&{write_end}; exec chromium "$@"'
+        program = shutil.which("chromium-headless-shell") or "chromium"
+        script = f'exec 3<&{read_end} 4>&{write_end}; exec {program} "$@"'
         argv = ["bash", "-c", script, "bash", *FLAGS, f"--user-data-dir={self.dir}/profile", "about:blank"]
         with open(f"{self.dir}/log", "wb") as log:
             self.process = subprocess.Popen(
