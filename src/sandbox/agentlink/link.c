@@ -31,7 +31,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#define READ_MAX        (128 * 1024)
+#define READ_MAX        (124 * 1024) /* one of 128 KiB would be mapped and unmapped (memory.c) */
 #define FRAMES_A_TURN   256
 #define INPUT_QUEUE_MAX (1024 * 1024)
 #define QUEUE_MAX       (2 * 1024 * 1024)
