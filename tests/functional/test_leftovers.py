@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from cloche import Client
-from harness import audit
+from harness import audit, strace
 from harness.daemon import Daemon, wait_for
 
 DEAD = "sb_" + "a" * 26  # has the form of an id, and no row anywhere
@@ -90,3 +90,37 @@ def test_O02_groups_of_another_daemon_stay(own):
         found = audit.left_after_stop(other, ids)
         other.remove()
     assert (status, found) == (0, [])
+
+
+@pytest.fixture
+def on_btrfs():
+    """A daemon whose layers are subvolumes."""
+    daemon = Daemon("--pool-max", "0").start()
+    try:
+        yield daemon
+    finally:
+        status = daemon.stop()
+        daemon.remove()
+    assert status == 0
+
+
+@pytest.mark.jail("one engine's layers are another's")
+def test_a_layer_is_removed_aside_where_no_other_waits_for_it(on_btrfs):
+    """The kernel locks the directory that a subvolume is removed from, for as long as that takes."""
+    layers = on_btrfs.data / "layers"
+    with Client(on_btrfs.url, on_btrfs.key) as client:
+        sandbox = client.create()
+        with strace.attached([on_btrfs.broker_pid], "-f", "-y", "-e", "trace=ioctl") as out:
+            sandbox.delete()
+            calls = wait_for(lambda: [c for c in out.read_text().splitlines() if "SNAP_DESTROY" in c and c.endswith("= 0")], what="a removal")
+    assert all(f"<{layers}/aside." in call for call in calls), calls
+    assert not (layers / sandbox.id).exists()
+    assert not any(os.listdir(place) for place in layers.glob("aside.*"))
+
+
+@pytest.mark.jail("one engine's layers are another's")
+def test_what_a_crash_left_aside_is_removed_by_the_next_start(on_btrfs):
+    layers = on_btrfs.data / "layers"
+    left = put(layers / "aside.3" / DEAD / "root" / "f").parent.parent
+    on_btrfs.kill_parts("broker")
+    wait_for(lambda: not left.exists() and not (layers / DEAD).exists(), what="a start that removes it")

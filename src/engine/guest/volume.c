@@ -106,7 +106,7 @@ int volume_discard(struct guest_host *host, const char *id, struct err *err)
 	if (!host->storage.is_btrfs ||
 	    (renameat(storage_fd, id, storage_fd, name) < 0 && errno == ENOENT))
 		return 0;
-	r = storage_remove(&host->storage, name, /* is_again= */ true, &pidfd);
+	r = storage_remove(&host->storage, name, /* is_again= */ false, &pidfd);
 	if (r == 1)
 		r = loop_child_take(host->loop, pidfd, on_removed, NULL, &child);
 	if (r < 0)

@@ -210,7 +210,10 @@ static int open_all(struct storage *s, const char *data_dir, uint64_t reserve, s
 	s->fd = open(s->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (s->fd < 0 || fchmod(s->fd, 0700) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot open '%s'", s->path);
-	return s->is_btrfs ? switch_quotas_on(s, err) : 0;
+	if (!s->is_btrfs)
+		return 0;
+	btrfs_removal_open(s->fd);
+	return switch_quotas_on(s, err);
 }
 
 int storage_open(struct storage *s, const char *data_dir, bool is_plain, uint64_t reserve,
@@ -244,6 +247,8 @@ int storage_grow(const struct storage *s, uint64_t bytes, struct err *err)
 
 void storage_close(struct storage *s, bool unmount)
 {
+	if (s->is_btrfs)
+		btrfs_removal_close();
 	if (s->fd >= 0)
 		(void)close(s->fd);
 	if (s->data_fd >= 0)

@@ -84,7 +84,7 @@ static void drop_layer(struct guest_host *host, const char *name)
 	int pidfd = -1;
 
 	if (id_is_valid(name, "seal") &&
-	    storage_remove(&host->storage, name, /* is_again= */ true, &pidfd) == 1)
+	    storage_remove(&host->storage, name, /* is_again= */ false, &pidfd) == 1)
 		(void)!loop_child_take(host->loop, pidfd, on_layer_dropped, NULL, &child);
 }
 
