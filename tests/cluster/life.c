@@ -227,7 +227,8 @@ void life_arrive(struct world *w)
 		uint32_t n = 1 + (uint32_t)draw_below(
 					 w, draw_below(w, 1000) < w->o->sticky ? few : w->o->nodes);
 
-		if (w->nodes[n].is_running && node_state(w, &w->nodes[n]) == FENCE_HELD)
+		if (w->nodes[n].is_running &&
+		    fence_allows(node_state(w, &w->nodes[n]), FENCE_SERVE))
 			origin = n;
 	}
 	c->project = draw_project(w);

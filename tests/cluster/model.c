@@ -51,6 +51,11 @@ static void store_beat(struct model_node *n, uint64_t now_us)
 		(struct model_beat){.at_us = now_us, .epoch = n->epoch, .number = n->number};
 }
 
+static bool is_epoch(const struct model *db, uint32_t node, uint64_t epoch)
+{
+	return db->nodes[node].has_joined && db->nodes[node].epoch == epoch;
+}
+
 static void free_leases(struct model *db, uint32_t node)
 {
 	for (uint32_t p = 0; p < db->n_projects; p++) {
@@ -96,7 +101,7 @@ bool model_beat(struct model *db, uint32_t node, uint64_t epoch, uint64_t number
 {
 	struct model_node *n = &db->nodes[node];
 
-	if (n->epoch != epoch)
+	if (!is_epoch(db, node, epoch))
 		return false;
 	if (number > n->number) {
 		n->number = number;
@@ -127,7 +132,7 @@ int model_lease(struct model *db, uint32_t node, uint64_t epoch, uint32_t projec
 	struct model_project *p = &db->projects[project];
 	uint64_t total = call->total;
 
-	if (db->nodes[node].epoch != epoch)
+	if (!is_epoch(db, node, epoch))
 		return -ESTALE;
 	if (call->number <= l->number && db->breakage != BREAK_NUMBERS)
 		return -ESTALE;
@@ -145,7 +150,7 @@ int model_lease(struct model *db, uint32_t node, uint64_t epoch, uint32_t projec
 int model_name(struct model *db, uint32_t node, uint64_t epoch, uint64_t number, uint32_t name,
                uint32_t sandbox)
 {
-	if (db->nodes[node].epoch != epoch || number <= db->nodes[node].name_number)
+	if (!is_epoch(db, node, epoch) || number <= db->nodes[node].name_number)
 		return -ESTALE;
 	db->nodes[node].name_number = number;
 	if (db->names[name].sandbox != 0)
@@ -157,10 +162,10 @@ int model_name(struct model *db, uint32_t node, uint64_t epoch, uint64_t number,
 bool model_name_free(struct model *db, uint32_t node, uint64_t epoch, uint64_t number,
                      uint32_t name, uint32_t sandbox)
 {
-	if (db->nodes[node].epoch != epoch)
+	if (!is_epoch(db, node, epoch))
 		return false;
 	db->nodes[node].name_number = MAX(db->nodes[node].name_number, number);
-	if (db->names[name].sandbox == sandbox)
+	if (db->names[name].sandbox == sandbox && db->names[name].node == node)
 		db->names[name] = (struct model_name){0};
 	return true;
 }
@@ -170,7 +175,7 @@ static bool is_as_seen(const struct model *db, uint32_t node, uint64_t epoch, ui
 {
 	const struct model_node *n = &db->nodes[node];
 
-	if (n->epoch != epoch || n->is_lost)
+	if (!is_epoch(db, node, epoch) || n->is_lost)
 		return false;
 	return db->breakage == BREAK_NEWEST ||
 	       (n->number == number && (db->server == server || db->breakage == BREAK_SERVER));

@@ -253,6 +253,7 @@ static void draw_large(const struct world_options *from, const char *folder)
 	o.life = 600;
 	o.seconds = 600;
 	o.has_faults = true;
+	o.fence = fence_usual;
 	world_run(&o, &r);
 	for (unsigned i = 0; i < r.n_points; i++) {
 		const struct world_point *p = &r.points[i];

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The database of a cluster (src/cluster/schema.sql) on a real PostgreSQL: it does what the model of the simulation does, nodes may do no more than they must, and
+calls that meet are done one after the other."""
+
+import shutil
+import subprocess
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from harness.daemon import BUILD, ROOT, wait_for
+
+SCHEMA = ROOT / "src" / "cluster" / "schema.sql"
+FOR_NODES = {"join_node", "epoch_of", "beat", "lease", "take_name", "free_name", "claim", "lose"}
+
+
+class Server:
+    """A PostgreSQL of its own on a Unix socket, without syncs."""
+
+    def __init__(self):
+        found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda p: int(p.parts[-3]))
+        assert found, "no PostgreSQL: tools/install-deps test installs it"
+        self.programs = found[-1].parent
+        self.folder = Path(tempfile.mkdtemp(prefix="cloche-test-pg-", dir="/tmp"))
+        shutil.chown(self.folder, "postgres")
+        self.run("initdb", "--auth=trust", "--username=owner", "--no-sync", "--encoding=UTF8", "--locale=C")
+        self.start()
+
+    def run(self, program, *words):
+        subprocess.run([self.programs / program, "-D", self.folder / "data", *words], user="postgres", group="postgres", extra_groups=[], cwd="/", check=True, stdout=subprocess.DEVNULL)
+
+    def start(self):
+        self.run("pg_ctl", "--wait", "--log", str(self.folder / "log"), "--options", f"-c listen_addresses= -c unix_socket_directories={self.folder} -c fsync=off", "start")
+
+    def stop(self):
+        self.run("pg_ctl", "--wait", "--mode=fast", "stop")
+
+    def psql(self, *words, user="owner", **options):
+        argv = ["psql", "-X", "-q", "-A", "-t", "-h", str(self.folder), "-U", user, "-d", "postgres", *words]
+        return subprocess.run(argv, capture_output=True, text=True, timeout=120, **options)
+
+    def ask(self, sql, user="owner"):
+        r = self.psql("-v", "ON_ERROR_STOP=1", "-c", sql, user=user)
+        assert r.returncode == 0, r.stderr
+        return r.stdout.strip()
+
+    def renew(self):
+        """An empty cluster with two nodes and a quota of 20, and a role for nodes."""
+        self.ask("DROP SCHEMA IF EXISTS cluster CASCADE")
+        r = self.psql("-v", "ON_ERROR_STOP=1", "-f", SCHEMA)
+        assert r.returncode == 0, r.stderr
+
+    def add_two(self):
+        for n in (1, 2):
+            assert self.ask(f"SELECT cluster.add_node('node{n}:7071', repeat('{n}', 32), ARRAY[{n}, {n + 16}])") == str(n)
+            assert self.ask(f"SELECT cluster.join_node({n}, repeat('{n}', 32), 0, 1, true)") == "1"
+        self.ask("INSERT INTO cluster.quotas VALUES ('p', 'memory', 20)")
+
+
+@pytest.fixture(scope="module")
+def server():
+    s = Server()
+    try:
+        s.ask("CREATE ROLE node LOGIN")
+        s.renew()
+        s.ask("GRANT cloche_node TO node")
+        yield s
+    finally:
+        s.stop()
+        shutil.rmtree(s.folder)
+
+
+@pytest.fixture
+def two(server):
+    server.renew()
+    server.add_two()
+    return server
+
+
+class Session:
+    """A client that stays, to be in the middle of a transaction."""
+
+    def __init__(self, server):
+        self.process = subprocess.Popen(["psql", "-X", "-q", "-A", "-t", "-h", server.folder, "-U", "owner", "-d", "postgres"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def say(self, sql):
+        self.process.stdin.write(sql + ";\n")
+        self.process.stdin.flush()
+
+    def hear(self):
+        return self.process.stdout.readline().strip()
+
+    def ask(self, sql):
+        self.say(sql)
+        return self.hear()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.communicate(timeout=30)
+
+
+def differences(server, seed, steps):
+    lines = subprocess.run([BUILD / "tests/cluster/contract", str(seed), str(steps)], check=True, capture_output=True, text=True).stdout.splitlines()
+    rows = [line.split("\t") for line in lines]
+    assert len(rows) > steps
+    r = server.psql("-f", "-", input="".join(f"{sql};\n" for sql, _ in rows))
+    got = r.stdout.splitlines()
+    assert r.stderr == "" and len(got) == len(rows), r.stderr[:500]
+    return [(sql, wanted, given) for (sql, wanted), given in zip(rows, got) if wanted != given]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_database_answers_as_the_model_does(server, seed):
+    server.renew()
+    assert differences(server, seed, 1500) == []
+
+
+def test_a_database_without_the_check_of_epochs_answers_otherwise(server):
+    server.renew()
+    server.ask("CREATE OR REPLACE FUNCTION cluster.hold(node int, epoch bigint) RETURNS boolean LANGUAGE sql AS 'SELECT true'")
+    assert differences(server, 1, 500)
+
+
+def test_a_node_may_call_eight_functions_and_read_nothing(two):
+    may = two.ask("SELECT proname FROM pg_proc WHERE pronamespace = 'cluster'::regnamespace AND has_function_privilege('node', oid, 'EXECUTE')").split()
+    assert set(may) == FOR_NODES
+    tables = two.ask("SELECT relname FROM pg_class WHERE relnamespace = 'cluster'::regnamespace AND relkind = 'r'").split()
+    assert len(tables) == 7
+    for table in tables:
+        for sql in (f"SELECT 1 FROM cluster.{table}", f"DELETE FROM cluster.{table}", f"TRUNCATE cluster.{table}"):
+            assert "permission denied" in two.psql("-c", sql, user="node").stderr, sql
+    assert "permission denied" in two.psql("-c", "CREATE TABLE cluster.own (x int)", user="node").stderr
+    assert two.ask("SELECT is_taken FROM cluster.beat(1, repeat('1', 32), 1, 2, '{}')", user="node") == "t"
+
+
+@pytest.mark.parametrize("call", ["join_node(1, {}, 0, 1, true)", "epoch_of(1, {})", "beat(1, {}, 1, 2, '{{}}')", "lease(1, {}, 1, 'p', 'memory', 1, 5, 5)",
+                                  "take_name(1, {}, 1, 1, 'p', 'n', 'sb_1')", "free_name(1, {}, 1, 1, 'p', 'n', 'sb_1')",
+                                  "claim(1, {}, 1, 2, 1, 1, 'x')", "lose(1, {}, 1, 2, 1, 1, 'x')"])
+def test_who_does_not_know_a_nodes_secret_does_nothing_in_its_name(two, call):
+    for secret in ("repeat('2', 32)", "''", "NULL"):
+        r = two.psql("-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose", "-c", f"SELECT cluster.{call.format(secret)}", user="node")
+        assert r.returncode != 0 and "CL001" in r.stderr and "invitation" in r.stderr, r.stderr
+    two.ask(f"SELECT cluster.{call.format(repr('1' * 32))}", user="node")
+
+
+def test_a_node_cannot_put_tables_of_its_own_in_the_way(two):
+    shadow = "CREATE TEMP TABLE nodes AS SELECT 1 AS node, sha256('mine') AS secret_sha256; SELECT cluster.beat(1, 'mine', 1, 2, '{}')"
+    assert "no such node, or its secret is another" in two.psql("-c", shadow, user="node").stderr
+
+
+def test_a_beat_that_comes_behind_a_claim_is_refused(two):
+    with Session(two) as claimer, Session(two) as node:
+        claimer.say("BEGIN")
+        assert claimer.ask("SELECT cluster.claim(2, repeat('2', 32), 1, 1, 1, 1, cluster.server())") == "t"
+        node.say("SELECT is_taken FROM cluster.beat(1, repeat('1', 32), 1, 2, '{}')")
+        wait_for(lambda: two.ask("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == "1", 20, "a beat that waits")
+        claimer.say("COMMIT")
+        assert node.hear() == "f"
+
+
+def test_a_claim_that_comes_behind_a_beat_does_nothing(two):
+    with Session(two) as node, Session(two) as claimer:
+        node.say("BEGIN")
+        assert node.ask("SELECT is_taken FROM cluster.beat(1, repeat('1', 32), 1, 2, '{}')") == "t"
+        claimer.say("SELECT cluster.claim(2, repeat('2', 32), 1, 1, 1, 1, cluster.server())")
+        wait_for(lambda: two.ask("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == "1", 20, "a claim that waits")
+        node.say("COMMIT")
+        assert claimer.hear() == "f"
+    assert two.ask("SELECT epoch FROM cluster.beats WHERE node = 1") == "1"
+
+
+def test_a_beat_does_not_wait_for_a_lease(two):
+    with Session(two) as node:
+        node.say("BEGIN")
+        assert node.ask("SELECT cluster.lease(1, repeat('1', 32), 1, 'p', 'memory', 1, 5, 5)") == "5"
+        assert two.ask("SET lock_timeout = '5s'; SELECT is_taken FROM cluster.beat(1, repeat('1', 32), 1, 2, '{}')") == "t"
+        node.say("COMMIT")
+
+
+def test_many_at_once_lease_no_more_than_the_limit(two):
+    def take(n):
+        calls = "".join(f"SELECT cluster.lease({n % 2 + 1}, repeat('{n % 2 + 1}', 32), 1, 'p', 'memory', {10 * i + n}, {(i * 7 + n) % 15}, {(i * 7 + n) % 15});\n" for i in range(1, 60))
+        r = two.psql("-v", "ON_ERROR_STOP=1", "-f", "-", input=calls + "SELECT max(leased) FROM cluster.quotas;")
+        assert r.returncode == 0, r.stderr
+        return int(r.stdout.split()[-1])
+
+    with ThreadPoolExecutor(4) as pool:
+        assert max(pool.map(take, range(4))) <= 20
+    assert two.ask("SELECT leased = (SELECT sum(amount) FROM cluster.leases) FROM cluster.quotas") == "t"
+
+
+def test_a_tag_and_an_address_belong_to_one_node_and_secrets_are_long(two):
+    for sql, said in (("add_node('c:1', repeat('3', 32), ARRAY[1])", "node_tags_pkey"), ("add_node('node1:7071', repeat('3', 32), ARRAY[5])", "nodes_address_key"),
+                      ("add_node('c:1', 'short', ARRAY[5])", "32 are the least"), ("add_node('c:1', repeat('3', 32), ARRAY[1048576])", "node_tags_tag_check")):
+        assert said in two.psql("-c", f"SELECT cluster.{sql}").stderr
+
+
+def test_a_database_that_was_started_anew_is_another_server(two):
+    before = two.ask("SELECT cluster.server()")
+    assert two.ask("SELECT cluster.server()") == before
+    two.stop()
+    two.start()
+    assert two.ask("SELECT cluster.server()") != before
+    assert two.ask(f"SELECT cluster.claim(2, repeat('2', 32), 1, 1, 1, 1, '{before}')") == "f"
