@@ -37,7 +37,7 @@ NOT_TYPED = {
         ("aws s3 sync", "a bucket of yours; tests/functional/test_audit_sinks.py has one"),
     ],
     "docs/mcp.md": [("claude mcp add", "a program that cloche does not bring")],
-    "docs/migrate-from-e2b.md": [("my-template", "a template of yours; tests/compat/test_e2b_builds.py has one")],
+    "docs/migrate-from-e2b.md": [("my-template", "a template of yours; tests/compat/test_e2b_builds.py has one"), ("mcp=", "needs a repository of yours; tests/compat/test_e2b_mcp.py starts servers so")],
     "docs/sources.md": [("example.com", "repositories and registries of yours")],
     "examples/README.md": [("API_KEY=…", "needs a model; tests/first_hour/test_programs.py has one that follows a script")],
 }

@@ -27,7 +27,7 @@ static const struct subcommand subcommands[] = {
          "your\n"
          "own. Those that come: base, python, python-datasci, node, node22, node26, bun, "
          "universal, r, java,\n"
-         "claude, codex, opencode.\n"
+         "claude, codex, opencode, mcp-gateway.\n"
          "With --dockerfile it is built from that, and from the files of the directory CONTEXT "
          "(by default the one that\n"
          "the Dockerfile is in) that no .dockerignore leaves out.\n"
