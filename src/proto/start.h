@@ -58,6 +58,8 @@ enum file_op {
 	                    before the first file changes; one RECORD_COUNT */
 	FILE_USER,       /* the default user gets a further name, owner, with the home path2, in the
 	                    passwd and group below path: the first that its number is given */
+	FILE_SIGNER, /* the way to the signer (signer.h): a relay listens on the socket path, and
+	                lines from INPUT go into path2; without any, both are removed */
 	FILE_OP_COUNT,
 };
 

@@ -5,6 +5,9 @@
  * For a rule about names the wall resolves the name itself, so a guest that maps names elsewhere,
  * in /etc/hosts or by its own DNS, still reaches the host that was judged.
  *
+ * SSH says no name at all. Where a rule has a key for it, the name has an address of its own inside
+ * (stub.c), and who dials that means the name.
+ *
  * What is denied is told so in words, if its first bytes show a protocol that has some: a request
  * of HTTP gets 403 (proxy.c), TLS the same inside or, where nothing inside trusts the wall's
  * issuer, an alert. All else is reset.
@@ -49,6 +52,7 @@ static void conn_end(struct conn *c)
 	pump_free(c->pump);
 	proxy_free(c->proxy);
 	dns_tcp_free(c->dns);
+	signer_free(c->signer);
 	if (c->fd >= 0)
 		(void)close(c->fd);
 	if (c->is_tls_read)
@@ -67,9 +71,9 @@ static void conn_record(const struct conn *c, enum wall_verdict verdict, const c
 				     .verdict = verdict,
 				     .rule = c->decision.rule,
 				     .name = c->name_state == NAME_KNOWN ? &c->name : NULL,
-				     .address = c->is_resolved                 ? &c->resolved
-	                                        : stub_has_denied(&c->dialled) ? NULL
-	                                                                       : &c->dialled,
+				     .address = c->is_resolved  ? &c->resolved
+	                                        : c->is_made_up ? NULL
+	                                                        : &c->dialled,
 				     .port = c->port,
 				     .protocol = c->protocol,
 				     .is_recorded = c->decision.is_recorded,
@@ -349,7 +353,7 @@ void conn_judge(struct conn *c)
 	}
 }
 
-static void on_dns_done(struct loop *loop, void *arg)
+static void on_part_done(struct loop *loop, void *arg)
 {
 	(void)loop;
 	conn_end(arg);
@@ -390,6 +394,26 @@ static int find_dialled(int fd, struct address *ret, uint16_t *ret_port)
 	return r == 0 && *ret_port != DNS_PORT && address_is_equal(ret, &door) ? -ELOOP : r;
 }
 
+static void conn_sign(struct conn *c)
+{
+	if (signer_new(c->door, take_fd(&c->fd), on_part_done, c, &c->signer) < 0)
+		conn_reset(c, WALL_FAILED, "no room");
+}
+
+/* A name is known by the address that it has inside. */
+static void conn_begin_judging(struct conn *c)
+{
+	const struct hostname *name = stub_ssh_name(c->door, &c->dialled, c->port);
+
+	c->is_made_up = name || stub_has_denied(&c->dialled);
+	if (name) {
+		c->name = *name;
+		c->name_state = NAME_KNOWN;
+		c->protocol = PROTOCOL_OTHER;
+	}
+	conn_judge(c);
+}
+
 static void conn_begin(struct conn *c)
 {
 	const int on = 1;
@@ -401,12 +425,14 @@ static void conn_begin(struct conn *c)
 		c->dialled = (struct address){.bits = 32};
 		conn_reset(c, WALL_DENIED, "it dialled the door itself");
 	} else if (c->port == DNS_PORT) {
-		if (dns_tcp_new(c->door, take_fd(&c->fd), on_dns_done, c, &c->dns) < 0)
+		if (dns_tcp_new(c->door, take_fd(&c->fd), on_part_done, c, &c->dns) < 0)
 			conn_reset(c, WALL_FAILED, "no room");
 	} else if (range_kind_of(&everybody, &c->dialled) == RANGE_LOOPBACK) {
 		conn_reset(c, WALL_DENIED, "it dialled the door itself");
+	} else if (signer_is_dialled(&c->dialled, c->port) && policy_has_ssh(c->door->policy)) {
+		conn_sign(c);
 	} else {
-		conn_judge(c);
+		conn_begin_judging(c);
 	}
 }
 
@@ -453,6 +479,8 @@ static bool is_still_allowed(const struct conn *c)
 
 	if (c->proxy)
 		return proxy_is_still_allowed(c->proxy);
+	if (c->signer)
+		return policy_has_ssh(c->door->policy);
 	if (!c->pump && !c->reach)
 		return true;
 	d = judge(c->door->policy, &c->door->all->site, &facts);

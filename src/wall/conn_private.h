@@ -5,6 +5,7 @@
 #include "wall/conn.h"
 #include "wall/dns_tcp.h"
 #include "wall/proxy.h"
+#include "wall/signer.h"
 #include "wall/transport/pump.h"
 #include "wall/transport/reach.h"
 
@@ -25,6 +26,7 @@ struct conn {
 	enum judge_dial dial;     /* how it is led on */
 	struct policy_target via; /* with DIAL_PROXY */
 	bool is_resolved;
+	bool is_made_up;                /* what it dialled belongs to nobody */
 	struct judge_decision decision; /* the last */
 	/* its first bytes */
 	struct buf first;
@@ -38,6 +40,7 @@ struct conn {
 	struct pump *pump;
 	struct proxy *proxy;
 	struct dns_tcp *dns;
+	struct signer *signer;
 	uint64_t in_bytes, out_bytes;
 };
 

@@ -54,7 +54,7 @@ struct door {
 	struct door_h2_host h2_hosts[DOOR_H2_HOSTS];
 	struct list questions; /* struct question */
 	size_t n_questions;
-	struct bucket dns_rate, record_rate;
+	struct bucket dns_rate, record_rate, sign_rate;
 	struct pace in_pace, out_pace;
 	uint64_t in_bytes, out_bytes; /* not told yet */
 	uint64_t n_left_out;          /* decisions not reported */

@@ -10,6 +10,8 @@
 
 #include "base/id.h"
 
+#include <assert.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #define DATAGRAMS_A_TURN 16
@@ -143,6 +145,10 @@ static struct question *question_new(struct door *door, const struct dns_query *
  * so they need not exist.
  */
 static const uint8_t led_elsewhere[4] = {198, 18, 0, 1}, denied[4] = {198, 18, 0, 2};
+/* A name with a key for SSH has one of its own, since nothing else tells the name: the place of the
+ * name is the last byte. */
+static const uint8_t first_ssh[4] = {198, 18, 1, 0};
+static_assert(POLICY_SSH_HOSTS <= UINT8_MAX, "a name for SSH has no address");
 
 static void answer_made_up(const struct dns_query *query, const struct stub_asker *asker,
                            const uint8_t address[4], uint32_t ttl_s)
@@ -160,6 +166,29 @@ bool stub_has_denied(const struct address *dialled)
 	return address_is_equal(dialled, &a);
 }
 
+const struct hostname *stub_ssh_name(const struct door *door, const struct address *dialled,
+                                     uint16_t port)
+{
+	if (dialled->bits != 32 || memcmp(dialled->bytes, first_ssh, 3) != 0)
+		return NULL;
+	return policy_ssh_name(door->policy, dialled->bytes[3], port);
+}
+
+/* Whether it was answered. */
+static bool answer_ssh(struct door *door, const struct dns_query *query,
+                       const struct stub_asker *asker)
+{
+	const ssize_t place = policy_ssh_place(door->policy, &query->name);
+	uint8_t address[4];
+
+	if (place < 0)
+		return false;
+	memcpy(address, first_ssh, sizeof(address));
+	address[3] = (uint8_t)place;
+	answer_made_up(query, asker, address, MADE_UP_TTL_S);
+	return true;
+}
+
 /* NULL: answered. */
 static struct question *ask_allowed(struct door *door, const struct dns_query *query,
                                     const struct stub_asker *asker)
@@ -168,6 +197,10 @@ static struct question *ask_allowed(struct door *door, const struct dns_query *q
 	struct question *q = question_new(door, query, asker);
 	bool has_addresses = query->type == DNS_A || query->type == DNS_AAAA;
 
+	if (d.outcome != JUDGE_DENY && has_addresses && answer_ssh(door, query, asker)) {
+		question_free(q);
+		return NULL;
+	}
 	if (d.outcome != JUDGE_DENY && has_addresses &&
 	    policy_leads_elsewhere(door->policy, &query->name)) {
 		question_free(q);

@@ -27,6 +27,9 @@ struct stub_asker {
 struct question *stub_ask(struct door *door, const void *data, size_t len,
                           const struct stub_asker *asker, bool *ret_dropped);
 bool stub_has_denied(const struct address *dialled); /* the name that led to it */
-void stub_cancel(struct question *q);                /* it gets no answer; NULL is fine */
+/* The name that has this address inside, if a rule has a key for SSH on that port; else NULL. */
+const struct hostname *stub_ssh_name(const struct door *door, const struct address *dialled,
+                                     uint16_t port);
+void stub_cancel(struct question *q); /* it gets no answer; NULL is fine */
 void stub_on_datagrams(struct door *door, int fd);
 void stub_cancel_all(struct door *door);

@@ -33,6 +33,8 @@ ZONE = {
     "mixed.test": [PRIVATE, ALLOWED],
     "host.test": [HOST],
     "loopback.test": ["127.0.0.1"],
+    "ssh.test": [HUB],  # harness/ssh_servers.py
+    "twin.test": [HUB],
     # servers that cannot prove to be who they are
     "expired.test": [ALLOWED],
     "stranger.test": [ALLOWED],
@@ -58,7 +60,7 @@ class Internet:
         self.ca_file = Path(self.dir.name) / "good" / "ca.pem"  # who vouches for the servers
         self._link()
         argv = [*self.enter(self.outer), sys.executable, str(HERE / "internet_servers.py"), str(self.zone_path), str(self.log_path)]
-        self.servers = subprocess.Popen([*argv, RESOLVER, self.dir.name], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.servers = subprocess.Popen([*argv, RESOLVER, self.dir.name, ALLOWED, OTHER, PRIVATE, METADATA], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self.servers.stdout.readline() == b"up\n"
 
     @staticmethod

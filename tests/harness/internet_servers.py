@@ -280,8 +280,9 @@ def main():
     Through.note, Through.resolve = note, lambda name: json.loads(ZONE.read_text()).get(name, [name])[0]
     Tls.context, OldTls.context = make_contexts()
     servers = [socketserver.ThreadingUDPServer((RESOLVER, 53), Dns)]
-    for handler, port in ((Http, 80), (Http, 8080), (Tls, 443), (OldTls, 8443), (First, 22), (Deaf, 23), (Socks, 1080), (Connect, 3128)):
+    for handler, port in ((Http, 80), (Http, 8080), (Tls, 443), (OldTls, 8443), (Deaf, 23), (Socks, 1080), (Connect, 3128)):
         servers.append(Server(("::", port), handler))
+    servers += [Server((f"::ffff:{address}", 22), First) for address in sys.argv[5:]]  # not on all: another may have a real one
     for s in servers:
         s.daemon_threads = True
         threading.Thread(target=s.serve_forever, daemon=True).start()

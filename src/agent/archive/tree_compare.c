@@ -17,6 +17,7 @@
 #include "agent/archive/result.h"
 #include "agent/archive/staging.h"
 #include "base/buf.h"
+#include "proto/signer.h"
 #include "proto/start.h"
 #include "proto/trust.h"
 
@@ -60,9 +61,9 @@ struct compare {
 /* What a start or the network wall writes anew in each sandbox. */
 static bool is_own(const char *path)
 {
-	static const char *const own[] = {"/etc/hostname",     "/etc/hosts", "/etc/machine-id",
-	                                  TRUST_BUNDLE,        TRUST_OWN,    "/" STAGING_NAME,
-	                                  "/usr/" STAGING_NAME};
+	static const char *const own[] = {
+		"/etc/hostname",  "/etc/hosts",  "/etc/machine-id",  TRUST_BUNDLE,        TRUST_OWN,
+		"/" STAGING_NAME, SIGNER_SOCKET, SIGNER_KNOWN_HOSTS, "/usr/" STAGING_NAME};
 
 	for (size_t i = 0; i < ARRAY_SIZE(own); i++)
 		if (strcmp(path, own[i]) == 0)

@@ -23,6 +23,19 @@ int files_send_record(const struct record *record, struct err *err)
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot pass a record on") : 0;
 }
 
+bool files_drop_block(struct buf *b, const char *begin, const char *end)
+{
+	char *at = b->len > 0 ? memmem(b->data, b->len, begin, strlen(begin)) : NULL;
+	char *last = at ? memmem(at, b->len - (size_t)(at - b->data), end, strlen(end)) : NULL;
+
+	if (!last)
+		return false;
+	last += strlen(end);
+	memmove(at, last, b->len - (size_t)(last - b->data));
+	buf_truncate(b, b->len - (size_t)(last - at));
+	return true;
+}
+
 uint64_t files_mtime_us(const struct stat *st)
 {
 	if (st->st_mtim.tv_sec < 0)
@@ -157,6 +170,7 @@ static int (*const ops[])(struct file_call *call, struct err *err) = {
 	[FILE_ROOT_OUT] = op_image_out,  [FILE_DIAL] = op_dial,
 	[FILE_COMPARE] = op_compare,     [FILE_BUNDLE_OUT] = op_bundle_out,
 	[FILE_BUNDLE_IN] = op_bundle_in, [FILE_USER] = op_user,
+	[FILE_SIGNER] = op_signer,
 };
 static_assert(ARRAY_SIZE(ops) == FILE_OP_COUNT, "an operation has no row");
 

@@ -44,6 +44,8 @@ must_check int files_open(const char *path, int *ret_fd, struct stat *ret_st, st
 must_check int files_read_all(int fd, struct buf *into);
 /* A whole file, as op_write() writes it; of *s only path, flags and mode count. */
 must_check int files_put(const struct start *s, const void *data, size_t len, struct err *err);
+/* Removes the first block from its first line to its last; false: there is none. */
+bool files_drop_block(struct buf *b, const char *begin, const char *end);
 uint64_t files_mtime_us(const struct stat *st); /* as entries tell it; 0 before 1970 */
 
 /* Each is one enum file_op. */
@@ -64,3 +66,4 @@ int op_compare(struct file_call *call, struct err *err);
 int op_bundle_out(struct file_call *call, struct err *err);
 int op_bundle_in(struct file_call *call, struct err *err);
 int op_user(struct file_call *call, struct err *err);
+int op_signer(struct file_call *call, struct err *err);

@@ -44,25 +44,11 @@ static int read_bundle(const char *path, struct buf *ret_bundle, struct err *err
 	return r;
 }
 
-static bool drop_block(struct buf *b)
-{
-	char *at = b->len > 0 ? memmem(b->data, b->len, MARK, strlen(MARK)) : NULL;
-	char *end = at ? memmem(at, b->len - (size_t)(at - b->data), BLOCK_END, strlen(BLOCK_END))
-	               : NULL;
-
-	if (!end)
-		return false;
-	end += strlen(BLOCK_END);
-	memmove(at, end, b->len - (size_t)(end - b->data));
-	buf_truncate(b, b->len - (size_t)(end - at));
-	return true;
-}
-
 static int add_block(struct buf *bundle, const struct buf *certificate)
 {
 	int r = 0;
 
-	(void)drop_block(bundle);
+	(void)files_drop_block(bundle, MARK, BLOCK_END);
 	if (bundle->len > 0 && bundle->data[bundle->len - 1] != '\n')
 		r = buf_append_str(bundle, "\n");
 	return r == 0 ? buf_printf(bundle, "%s%s", MARK, buf_str(certificate)) : r;
@@ -72,7 +58,9 @@ static int trust_nobody(const struct start *s, struct buf *bundle, struct err *e
 {
 	if (unlink(s->path2) < 0 && errno != ENOENT && errno != ENOTDIR)
 		return result_error(err, errno, "cannot remove", s->path2);
-	return drop_block(bundle) ? files_put(s, bundle->data, bundle->len, err) : 0;
+	return files_drop_block(bundle, MARK, BLOCK_END)
+	               ? files_put(s, bundle->data, bundle->len, err)
+	               : 0;
 }
 
 int op_trust(struct file_call *call, struct err *err)

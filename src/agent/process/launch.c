@@ -97,7 +97,8 @@ static bool takes_input(const struct start *s)
 		return s->has_stdin;
 	return s->op == FILE_WRITE || s->op == FILE_WATCH || s->op == FILE_TAR_IN ||
 	       s->op == FILE_TRUST || s->op == FILE_ROOT_IN || s->op == FILE_ROOT_OUT ||
-	       s->op == FILE_BUNDLE_OUT || s->op == FILE_BUNDLE_IN || s->op == FILE_DIAL;
+	       s->op == FILE_BUNDLE_OUT || s->op == FILE_BUNDLE_IN || s->op == FILE_DIAL ||
+	       s->op == FILE_SIGNER;
 }
 
 static int make_ends(struct ends *e, const struct start *s)

@@ -10,6 +10,7 @@
 #include "agent/sudo/sudo_socket.h"
 #include "base/fd.h"
 #include "proto/pack.h"
+#include "proto/signer.h"
 #include "proto/start.h"
 #include "proto/trust.h"
 
@@ -34,17 +35,19 @@ static int complain(const char *what)
 	return EXIT_TROUBLE;
 }
 
-/* Whatever its name: it tells where the certificates are that the network wall needs. */
-static bool is_of_trust(const char *word)
+/* Whatever its name: it tells where the certificates are that the network wall needs, or the
+ * signer. */
+static bool is_of_network(const char *word)
 {
 	const char *value = strchr(word, '=') + 1;
 
-	return strcmp(value, TRUST_BUNDLE) == 0 || strcmp(value, TRUST_OWN) == 0;
+	return strcmp(value, TRUST_BUNDLE) == 0 || strcmp(value, TRUST_OWN) == 0 ||
+	       strcmp(value, SIGNER_SOCKET) == 0;
 }
 
 static bool is_kept(const char *word)
 {
-	if (is_of_trust(word))
+	if (is_of_network(word))
 		return true;
 	for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
 		size_t len = strlen(kept[i]);

@@ -29,6 +29,10 @@ static enum explain_strength find_strength(const struct policy *p, const struct 
 
 	if (!e->is_allowed)
 		return STRENGTH_REFUSED;
+	if (is_by_name && e->decision.rule != JUDGE_NO_RULE &&
+	    p->rules[e->decision.rule].action == ACTION_SSH)
+		return STRENGTH_NAME; /* by its address inside; its key is used only with that host
+		                       */
 	if (!is_by_name || facts->name_state != NAME_KNOWN || facts->protocol == PROTOCOL_OTHER)
 		return STRENGTH_ADDRESS;
 	if (facts->protocol == PROTOCOL_HTTP)

@@ -78,6 +78,10 @@ static enum verdict try_protocol(struct trial *t)
 	enum policy_protocol wanted = t->rule->match.protocol;
 	bool sees_requests = policy_rule_sees_requests(t->rule);
 
+	if (t->rule->action == ACTION_SSH && t->facts->protocol != PROTOCOL_ANY)
+		return t->facts->protocol == PROTOCOL_OTHER ? YES : NO;
+	if (t->rule->action == ACTION_SSH)
+		return unknown(t, NEED_NAME);
 	if (wanted == PROTOCOL_ANY && !sees_requests)
 		return YES;
 	if (t->facts->protocol == PROTOCOL_ANY)

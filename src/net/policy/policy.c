@@ -11,6 +11,7 @@
 static const char *const action_names[] = {
 	[ACTION_DENY] = "deny",       [ACTION_ALLOW] = "allow", [ACTION_TRANSFORM] = "transform",
 	[ACTION_FORWARD] = "forward", [ACTION_PROXY] = "proxy", [ACTION_RESPOND] = "respond",
+	[ACTION_SSH] = "ssh",
 };
 static_assert(ARRAY_SIZE(action_names) == ACTION_COUNT, "an action has no name");
 
@@ -37,8 +38,8 @@ const struct policy_target *policy_proxy_of(const struct policy *p, const struct
 {
 	if (rule && rule->action == ACTION_PROXY)
 		return &rule->target;
-	if (!p->proxy.url_text ||
-	    (rule && rule->action != ACTION_ALLOW && rule->action != ACTION_TRANSFORM))
+	if (!p->proxy.url_text || (rule && rule->action != ACTION_ALLOW &&
+	                           rule->action != ACTION_TRANSFORM && rule->action != ACTION_SSH))
 		return NULL;
 	return &p->proxy;
 }
@@ -224,6 +225,14 @@ static void rule_done(struct policy_rule *rule)
 	policy_target_done(&rule->target);
 	free(rule->content_type);
 	free_secret(rule->body); /* of the identity's rules, in the wall */
+	free_secret(rule->ssh.key_text);
+	ssh_private_key_free(rule->ssh.key);
+	for (size_t i = 0; i < rule->ssh.n_host_keys; i++)
+		ssh_host_key_free(rule->ssh.host_keys[i]);
+	free(rule->ssh.host_keys);
+	for (size_t i = 0; i < rule->ssh.n_users; i++)
+		free(rule->ssh.users[i]);
+	free(rule->ssh.users);
 }
 
 void policy_free(struct policy *p)

@@ -28,12 +28,15 @@
  *	{"forward": {"url": …}}				the request goes there instead
  *	{"proxy": {"url": …, "username": …, "password": …}}	the connection goes through it
  *	{"respond": {"status": …, "headers": {…}, "content_type": …, "body": …}}
+ *	{"ssh": {"key": text, "users": [name, …], "host_keys": [text, …]}}
+ *						allow; programs inside log in there by SSH with a
+ *						key that stays outside (ssh_signer.h)
  *
  * A rule with domains leads to the name: the wall resolves it and dials the result, whatever
  * address the guest dialled. A rule without domains leads to the address that the guest dialled. In
  * a rule with domains and ranges, the name's addresses must be in the ranges; that is also how a
- * name can reach a closed range. A proxy is given the name and resolves it. Values of headers and
- * passwords are secrets: they are written back only on request.
+ * name can reach a closed range. A proxy is given the name and resolves it. Values of headers,
+ * passwords and keys are secrets: they are written back only on request.
  *
  * A policy is accepted as a whole or refused with the name of the bad entry
  * ("policy.rules[3].match.cidrs[0]"). Once read it does not change, and it borrows nothing.
@@ -43,12 +46,16 @@
 #include "net/match/address.h"
 #include "net/match/hostname.h"
 #include "net/match/url.h"
+#include "net/ssh/host_key.h"
+#include "net/ssh/private_key.h"
 
 #define POLICY_RULES_MAX    512
 #define POLICY_ENTRIES_MAX  4096 /* of all lists of all rules together */
 #define POLICY_PATTERNS_MAX 256  /* likewise: each costs time per byte of each request */
 #define POLICY_STATES_MAX   2048 /* of all its regular expressions, likewise */
 #define POLICY_SCRUBS_MAX   8    /* likewise: each costs time per byte of each reply */
+#define POLICY_SSH_MAX      16   /* rules with a key: each is read whenever the wall is told */
+#define POLICY_SSH_HOSTS    64   /* names of all of them together */
 
 enum policy_mode {
 	POLICY_ENFORCE,
@@ -69,6 +76,7 @@ enum policy_action {
 	ACTION_FORWARD,
 	ACTION_PROXY,
 	ACTION_RESPOND,
+	ACTION_SSH,
 	ACTION_COUNT,
 };
 
@@ -125,6 +133,16 @@ struct policy_target {
 	char *username, *password; /* of a proxy, or NULL */
 };
 
+/* A key that stays outside, and what it may be used for. */
+struct policy_ssh {
+	char *key_text;              /* NULL: none; or secret://NAME, or the key itself */
+	struct ssh_private_key *key; /* NULL while it is a reference */
+	struct ssh_host_key **host_keys;
+	size_t n_host_keys;
+	char **users; /* to log in as */
+	size_t n_users;
+};
+
 struct policy_rule {
 	struct policy_match match;
 	enum policy_action action;
@@ -133,6 +151,7 @@ struct policy_rule {
 	struct policy_target target; /* of forward and proxy */
 	unsigned status;             /* of respond */
 	char *content_type, *body;   /* likewise, or NULL */
+	struct policy_ssh ssh;       /* of ssh */
 };
 
 struct policy {
@@ -196,3 +215,14 @@ bool policy_allows_all(const struct policy *p); /* the public internet, by one r
  * that what they want is denied. */
 bool policy_needs_trust(const struct policy *p);
 const char *policy_action_name(enum policy_action action); /* "allow" */
+
+/*
+ * SSH says no name in its first bytes. So each name of a rule with a key has a place, and its own
+ * address inside by that place, which tells the wall the name (wall/stub.c).
+ */
+bool policy_has_ssh(const struct policy *p);
+ssize_t policy_ssh_place(const struct policy *p, const struct hostname *name); /* -1: none */
+/* The name at a place, if its rule is about that port; else NULL. */
+const struct hostname *policy_ssh_name(const struct policy *p, size_t place, uint16_t port);
+/* The host keys of all rules, as ssh reads them in known_hosts. */
+must_check int policy_put_known_hosts(const struct policy *p, struct buf *out);

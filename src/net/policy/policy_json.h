@@ -11,6 +11,7 @@ struct policy_reader {
 	const char *prefix;
 	size_t n_entries, n_patterns, n_states, n_scrubs;
 	size_t n_references; /* to identities */
+	size_t n_ssh, n_ssh_hosts;
 	struct err *err;
 };
 
@@ -19,6 +20,11 @@ int policy_read_match(struct policy_reader *r, const json_t *value, const char *
                       struct policy_match *ret);
 int policy_read_action(struct policy_reader *r, const json_t *value, const char *field,
                        struct policy_rule *ret);
+/* prefix: "PREFIX.rules[3].action.ssh." */
+int policy_read_ssh(struct policy_reader *r, const json_t *value, const char *prefix,
+                    struct policy_rule *ret);
+/* What else a rule with a key must have; prefix: "PREFIX.rules[3].match." */
+int policy_check_ssh(struct policy_reader *r, const char *prefix, struct policy_rule *rule);
 /* prefix: "PREFIX.proxy." */
 int policy_read_proxy(struct policy_reader *r, const json_t *value, const char *prefix,
                       struct policy_target *ret);

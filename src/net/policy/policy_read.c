@@ -150,6 +150,8 @@ static int read_rule(struct policy_reader *r, const json_t *value, size_t i, str
 	(void)snprintf(prefix, sizeof(prefix), "%s.rules[%zu].match.", r->prefix, i);
 	if (result == 0 && match)
 		result = policy_read_match(r, match, prefix, &rule->match);
+	if (result == 0 && rule->action == ACTION_SSH)
+		return policy_check_ssh(r, prefix, rule);
 	if (result < 0 || rule->action != ACTION_TRANSFORM)
 		return result;
 	/* A secret is sent only to named hosts, and unless the rule says otherwise only over

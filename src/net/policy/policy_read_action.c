@@ -249,10 +249,9 @@ int policy_read_action(struct policy_reader *r, const json_t *value, const char 
 {
 	static int (*const readers[ACTION_COUNT])(struct policy_reader * r, const json_t *value,
 	                                          const char *prefix, struct policy_rule *ret) = {
-		[ACTION_TRANSFORM] = read_transform,
-		[ACTION_FORWARD] = read_forward,
-		[ACTION_PROXY] = read_proxy,
-		[ACTION_RESPOND] = read_respond,
+		[ACTION_TRANSFORM] = read_transform, [ACTION_FORWARD] = read_forward,
+		[ACTION_PROXY] = read_proxy,         [ACTION_RESPOND] = read_respond,
+		[ACTION_SSH] = policy_read_ssh,
 	};
 	const char *word = json_string_value(value);
 
@@ -274,5 +273,5 @@ int policy_read_action(struct policy_reader *r, const json_t *value, const char 
 	ret->action = ACTION_DENY;
 	return err_field(r->err, field,
 	                 "must be 'allow', 'deny' or an object with one of transform, forward, "
-	                 "proxy and respond");
+	                 "proxy, respond and ssh");
 }

@@ -140,6 +140,20 @@ static void write_target(struct json_writer *w, const struct policy_target *t,
 		json_put_str(w, "password", secret(t->password, secrets));
 }
 
+static void write_ssh(struct json_writer *w, const struct policy_ssh *ssh,
+                      enum policy_secrets secrets)
+{
+	json_put_str(w, "key", secret(ssh->key_text, secrets));
+	json_open_array(w, "users");
+	for (size_t i = 0; i < ssh->n_users; i++)
+		json_put_str(w, NULL, ssh->users[i]);
+	json_close_array(w);
+	json_open_array(w, "host_keys");
+	for (size_t i = 0; i < ssh->n_host_keys; i++)
+		json_put_str(w, NULL, ssh_host_key_text(ssh->host_keys[i]));
+	json_close_array(w);
+}
+
 static void write_action(struct json_writer *w, const struct policy_rule *rule,
                          enum policy_secrets secrets)
 {
@@ -162,6 +176,8 @@ static void write_action(struct json_writer *w, const struct policy_rule *rule,
 		json_put_str(w, "content_type", rule->content_type);
 		json_put_str(w, "body", rule->body);
 	}
+	if (rule->action == ACTION_SSH)
+		write_ssh(w, &rule->ssh, secrets);
 	json_close_object(w);
 	json_close_object(w);
 }

@@ -13,7 +13,7 @@
  * programs inside must trust: that of the sandbox's own issuer, or of the one of refusals
  * (wall/transport/issuer.h). It is then installed, and callers that wait for the policy wait for
  * that too. If it cannot be installed (the sandbox has broken its own files), the policy is still
- * in force.
+ * in force. The same holds for the way to the signer, where a rule has a key for SSH.
  *
  * A spare may have a door ahead, by a policy that denies everything (network_ahead()). It then
  * trusts the issuer of refusals, and its owner's policy is one message to the wall.
@@ -132,6 +132,7 @@ static void on_told(int error, const char *certificate, void *arg)
 	n->applied = n->sending;
 	trust_take(n, certificate);
 	trust_begin(n);
+	signer_begin(n);
 	door_step(n);
 }
 
@@ -162,6 +163,7 @@ static void on_door_closed(const struct msg_reply *reply, void *arg)
 	}
 	n->is_open = false;
 	n->applied = n->sending;
+	signer_begin(n);
 	door_step(n);
 }
 
@@ -208,7 +210,7 @@ void door_step(struct network *n)
 		return;
 	}
 	if (n->applied == n->version) {
-		if (!n->trust)
+		if (!n->trust && !n->signer)
 			tell(n, NULL);
 		return;
 	}
@@ -254,6 +256,7 @@ void network_end(struct sandbox *s)
 				wall_client_close(s->fleet->config.wall, s->id, on_last_told, n);
 	}
 	trust_forget(n);
+	signer_forget(n);
 	n->ask = n->call = 0;
 	n->is_open = false;
 	n->applied = 0;

@@ -249,6 +249,7 @@ void network_free(struct sandbox *s)
 	if (s->fleet->config.wall)
 		cancel_calls(n, s->fleet->config.wall);
 	trust_forget(n);
+	signer_forget(n);
 	list_for_each (&n->waiters, struct network_waiter, w, link)
 		free(w);
 	loop_timer_free(n->again);

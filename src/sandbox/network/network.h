@@ -37,6 +37,7 @@ bool network_is_open(const struct sandbox *s); /* what the policy lets through c
 bool network_has_trust(const struct sandbox *s);
 /* Have programs inside to trust the issuer, by its policy? */
 bool network_needs_trust(const struct sandbox *s);
+bool network_has_signer(const struct sandbox *s); /* programs inside find it */
 bool network_is_trusted(const struct sandbox *s); /* TLS is opened, and programs inside accept it */
 /* The last name or address that was denied since the last network_lend(), or NULL; borrowed. */
 const char *network_denied(const struct sandbox *s);

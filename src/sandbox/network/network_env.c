@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A sandbox that trusts one of the wall's issuers names the files with its certificate, for
- * programs that have a store of their own.
+ * programs that have a store of their own. One whose policy has a key for SSH names the socket of
+ * the signer.
  *
  * A sandbox that reaches nothing tells package managers not to try again. Names and addresses fail
  * at once there, and programs take that for a fault that passes: npm waits for 70 s and pip for 8
@@ -10,6 +11,7 @@
  */
 #include "sandbox/network/network_env.h"
 
+#include "proto/signer.h"
 #include "proto/trust.h"
 #include "sandbox/model/sandbox_private.h"
 #include "sandbox/network/network.h"
@@ -29,6 +31,7 @@ static const char *const of_trust[] = {
 	"NODE_EXTRA_CA_CERTS=" TRUST_OWN, /* these add to their own */
 	"DENO_CERT=" TRUST_OWN,
 };
+static const char *const of_signer[] = {"SSH_AUTH_SOCK=" SIGNER_SOCKET};
 static const char *const of_nothing[] = {
 	"npm_config_fetch_retries=0", /* pnpm, too */
 	"PIP_RETRIES=1",              /* without a wait; it says what failed only if it retries */
@@ -36,7 +39,8 @@ static const char *const of_nothing[] = {
 	"UV_HTTP_RETRIES=0",
 	"CARGO_NET_RETRY=0",
 };
-static_assert(ARRAY_SIZE(of_trust) <= NETWORK_ENV_MAX, "NETWORK_ENV_MAX is too small");
+static_assert(ARRAY_SIZE(of_trust) + ARRAY_SIZE(of_signer) <= NETWORK_ENV_MAX,
+              "NETWORK_ENV_MAX is too small");
 static_assert(ARRAY_SIZE(of_nothing) <= NETWORK_ENV_MAX, "NETWORK_ENV_MAX is too small");
 
 static bool has_name(const json_t *env, const char *word)
@@ -57,6 +61,8 @@ static void add(const char *const *words, size_t n, const json_t *env, const jso
 void network_env_add(const struct sandbox *s, const json_t *env, const json_t *over,
                      struct start *to)
 {
+	if (network_has_signer(s))
+		add(of_signer, ARRAY_SIZE(of_signer), env, over, to);
 	if (network_is_trusted(s))
 		add(of_trust, ARRAY_SIZE(of_trust), env, over, to);
 	else if (!network_wants_door(network_policy(s)))

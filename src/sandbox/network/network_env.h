@@ -4,7 +4,7 @@
 #include "proto/start.h"
 #include "sandbox/model/sandbox.h"
 
-#define NETWORK_ENV_MAX 10
+#define NETWORK_ENV_MAX 11
 /* Adds "NAME=value" words, except for names in the two objects (or NULL). */
 void network_env_add(const struct sandbox *s, const json_t *env, const json_t *over,
                      struct start *to);

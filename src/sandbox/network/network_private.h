@@ -2,11 +2,11 @@
 #pragma once
 /*
  * What the files of a sandbox's network share: network.c has its policy, door.c brings door and
- * wall into line with that, trust.c makes programs inside trust the issuer, and wall_reports.c
- * takes what the wall tells.
+ * wall into line with that, trust.c makes programs inside trust the issuer, signer_inside.c leads
+ * them to the signer, and wall_reports.c takes what the wall tells.
  */
 #include "base/list.h"
-#include "sandbox/network/ca_trust.h"
+#include "sandbox/network/install.h"
 #include "sandbox/network/network.h"
 
 struct network_waiter {
@@ -28,8 +28,11 @@ struct network {
 	uint64_t call;          /* of the wall, likewise */
 	char *certificate;      /* that programs inside have to trust, or NULL */
 	bool is_own;            /* of the sandbox's own issuer, not of the one of refusals */
-	struct ca_trust *trust; /* being installed */
+	struct install *trust;  /* being installed */
 	bool is_trusted;        /* it was, in this life of the sandbox */
+	struct install *signer; /* the way to it, being made */
+	char *known_hosts;      /* for that way, or that it was made with; NULL: there is none */
+	bool has_signer;        /* it was made, in this life of the sandbox */
 	unsigned n_learnt;      /* under this version */
 	char denied[HOST_SIZE]; /* the last one; "": none */
 	struct list waiters;
@@ -55,3 +58,8 @@ void trust_begin(struct network *n);
 /* The issuer may be another than under the last policy. certificate: "": there is none. */
 void trust_take(struct network *n, const char *certificate);
 void trust_drop(struct network *n); /* whom its source trusts, and begins then */
+bool network_is_paused(const struct sandbox *s);
+
+/* Makes or removes the way to the signer, as the policy wants it. */
+void signer_begin(struct network *n);
+void signer_forget(struct network *n);

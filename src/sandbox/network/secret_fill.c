@@ -149,6 +149,8 @@ static int fill_rule(struct fill *f, json_t *rule)
 	f->is_clear = protocol && strcmp(protocol, "http") == 0;
 	json_object_foreach (headers, name, value)
 		r = r < 0 ? r : fill_value(f, headers, name);
+	if (r == 0) /* it is used, not sent, and with the host that has proven to be it */
+		r = fill_value(f, json_object_get(action, "ssh"), "key");
 	f->places = NULL;
 	f->is_clear = false;
 	return r;
@@ -239,7 +241,7 @@ bool secret_is_in_policy(const struct policy *p, const char *name)
 	for (size_t i = 0; i < p->n_rules; i++) {
 		const struct policy_rule *rule = &p->rules[i];
 
-		if (is_in_target(&rule->target, name))
+		if (is_in_target(&rule->target, name) || is_in(rule->ssh.key_text, name))
 			return true;
 		for (size_t k = 0; rule->action == ACTION_TRANSFORM && k < rule->n_headers; k++)
 			if (is_in(rule->headers[k].value, name))
@@ -266,7 +268,7 @@ bool secret_is_literal_in(const struct policy *p)
 	for (size_t i = 0; i < p->n_rules; i++) {
 		const struct policy_rule *rule = &p->rules[i];
 
-		if (has_literal(&rule->target))
+		if (has_literal(&rule->target) || is_literal(rule->ssh.key_text))
 			return true;
 		for (size_t k = 0; rule->action == ACTION_TRANSFORM && k < rule->n_headers; k++)
 			if (is_literal(rule->headers[k].value))

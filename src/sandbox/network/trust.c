@@ -1,9 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * The certificate of the issuer that programs inside must trust is added to the bundle that
+ * OpenSSL, Python, curl, git and apt read, also stored by itself where update-ca-certificates finds
+ * it, and named in variables for programs with their own store (network_env.h). The key is in the
+ * wall and never comes inside. It is installed anew each time the sandbox starts: nothing is
+ * assumed about its files.
+ */
+#include "proto/trust.h"
 #include "base/log.h"
 #include "sandbox/model/sandbox_private.h"
 #include "sandbox/network/network_private.h"
 
 #include <string.h>
+
+static const struct start trust_op = {
+	.kind = START_FILE,
+	.op = FILE_TRUST,
+	.user = (char[]){"root"},
+	.path = (char[]){TRUST_BUNDLE},
+	.path2 = (char[]){TRUST_OWN},
+	.flags = FILE_PARENTS | FILE_MODE,
+	.mode = 0644,
+};
 
 bool trust_is_needed(const struct sandbox *s, const struct policy *p)
 {
@@ -32,7 +50,7 @@ bool network_has_trust(const struct sandbox *s)
 
 void trust_forget(struct network *n)
 {
-	ca_trust_cancel(take_ptr(n->trust));
+	install_cancel(take_ptr(n->trust));
 	free(take_ptr(n->certificate));
 	n->is_trusted = false;
 }
@@ -48,15 +66,15 @@ static void on_trusted(const struct err *err, void *arg)
 	door_step(n);
 }
 
-static bool is_paused(const struct sandbox *s)
+bool network_is_paused(const struct sandbox *s)
 {
 	return s->state == SANDBOX_PAUSING || s->state == SANDBOX_PAUSED;
 }
 
 void trust_begin(struct network *n)
 {
-	if (n->certificate && !n->is_trusted && !n->trust && !is_paused(n->sandbox))
-		n->trust = ca_trust_install(n->sandbox, n->certificate, on_trusted, n);
+	if (n->certificate && !n->is_trusted && !n->trust && !network_is_paused(n->sandbox))
+		n->trust = install_new(n->sandbox, &trust_op, n->certificate, on_trusted, n);
 }
 
 void trust_take(struct network *n, const char *certificate)
@@ -83,11 +101,13 @@ static void on_dropped(const struct err *err, void *arg)
 
 void trust_drop(struct network *n)
 {
-	n->trust = ca_trust_install(n->sandbox, "", on_dropped, n);
+	n->trust = install_new(n->sandbox, &trust_op, "", on_dropped, n);
 }
 
 void network_go_on(struct sandbox *s)
 {
-	if (s->network)
-		trust_begin(s->network);
+	if (!s->network)
+		return;
+	trust_begin(s->network);
+	signer_begin(s->network);
 }

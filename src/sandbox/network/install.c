@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Installing is one operation of the agent, as root of the sandbox. It is repeated each time the
- * sandbox starts: nothing is assumed about its files.
- */
-#include "sandbox/network/ca_trust.h"
+#include "sandbox/network/install.h"
 
-#include "proto/trust.h"
 #include "sandbox/fileops/file_call.h"
 #include "sandbox/model/sandbox_private.h"
 
@@ -13,38 +8,39 @@
 
 #define PATIENCE_US UINT64_C(5000000)
 
-struct ca_trust {
+struct install {
 	struct sandbox *sandbox;
 	struct loop *loop;
-	char *certificate;
-	ca_trust_fn done;
+	const struct start *op;
+	char *text;
+	install_fn done;
 	void *arg;
 	struct loop_timer *timer;
 	struct file_call *call;
 	size_t n_written;
 };
 
-static void ca_trust_free(struct ca_trust *t)
+static void install_free(struct install *t)
 {
 	if (t->call)
 		file_call_cancel(t->call);
 	loop_timer_free(t->timer);
-	free(t->certificate);
+	free(t->text);
 	free(t);
 }
 
-void ca_trust_cancel(struct ca_trust *t)
+void install_cancel(struct install *t)
 {
 	if (t)
-		ca_trust_free(t);
+		install_free(t);
 }
 
-static void finish(struct ca_trust *t, const struct err *err)
+static void finish(struct install *t, const struct err *err)
 {
-	ca_trust_fn done = t->done;
+	install_fn done = t->done;
 	void *arg = t->arg;
 
-	ca_trust_free(t);
+	install_free(t);
 	done(err, arg);
 }
 
@@ -57,10 +53,10 @@ static void on_too_late(struct loop *loop, void *arg)
 	finish(arg, &err);
 }
 
-static void send_more(struct ca_trust *t)
+static void send_more(struct install *t)
 {
-	size_t len = strlen(t->certificate);
-	ssize_t n = file_call_write(t->call, t->certificate + t->n_written, len - t->n_written);
+	size_t len = strlen(t->text);
+	ssize_t n = file_call_write(t->call, t->text + t->n_written, len - t->n_written);
 
 	t->n_written += (size_t)n;
 	if (t->n_written == len)
@@ -69,33 +65,24 @@ static void send_more(struct ca_trust *t)
 
 static void on_room(void *arg)
 {
-	struct ca_trust *t = arg;
+	struct install *t = arg;
 
-	if (t->n_written < strlen(t->certificate))
+	if (t->n_written < strlen(t->text))
 		send_more(t);
 }
 
 static void on_end(const struct err *err, void *arg)
 {
-	struct ca_trust *t = arg;
+	struct install *t = arg;
 
 	t->call = NULL;
 	finish(t, err);
 }
 
-static int start(struct ca_trust *t, struct err *err)
+static int start(struct install *t, struct err *err)
 {
 	static const struct file_call_ops ops = {.on_room = on_room, .on_end = on_end};
-	const struct start op = {
-		.kind = START_FILE,
-		.op = FILE_TRUST,
-		.user = unconst("root"),
-		.path = unconst(TRUST_BUNDLE),
-		.path2 = unconst(TRUST_OWN),
-		.flags = FILE_PARENTS | FILE_MODE,
-		.mode = 0644,
-	};
-	int r = file_call_begin(t->sandbox, &op, &ops, t, &t->call, err);
+	int r = file_call_begin(t->sandbox, t->op, &ops, t, &t->call, err);
 
 	if (r == 0)
 		send_more(t);
@@ -104,7 +91,7 @@ static int start(struct ca_trust *t, struct err *err)
 
 static void on_begin(struct loop *loop, void *arg)
 {
-	struct ca_trust *t = arg;
+	struct install *t = arg;
 	struct err err;
 
 	(void)loop;
@@ -115,14 +102,15 @@ static void on_begin(struct loop *loop, void *arg)
 		finish(t, &err);
 }
 
-struct ca_trust *ca_trust_install(struct sandbox *s, const char *certificate, ca_trust_fn done,
-                                  void *arg)
+struct install *install_new(struct sandbox *s, const struct start *op, const char *text,
+                            install_fn done, void *arg)
 {
-	struct ca_trust *t = xnew0(struct ca_trust);
+	struct install *t = xnew0(struct install);
 
 	t->sandbox = s;
 	t->loop = s->fleet->config.loop;
-	t->certificate = xstrdup(certificate);
+	t->op = op;
+	t->text = xstrdup(text);
 	t->done = done;
 	t->arg = arg;
 	t->timer = loop_timer_new(t->loop, on_begin, t);
