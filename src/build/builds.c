@@ -100,6 +100,7 @@ int builds_open(const struct builds_config *config, struct builds **ret, struct 
 	list_init(&bs->all);
 	list_init(&bs->cache);
 	list_init(&bs->imports);
+	list_init(&bs->image_pulls);
 	list_init(&bs->exports);
 	list_init(&bs->views);
 	list_init(&bs->vm_templates);
@@ -125,6 +126,7 @@ void builds_close(struct builds *bs)
 		return;
 	vm_templates_close(bs);
 	imports_close(bs);
+	image_pulls_close(bs);
 	exports_close(bs);
 	views_close(bs);
 	parcels_close(bs);

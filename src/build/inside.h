@@ -48,7 +48,7 @@ struct builds {
 	struct list all; /* in order of creation */
 	size_t n;
 	struct list cache; /* of struct cached, the least recently used first */
-	struct list imports, exports, views, vm_templates;
+	struct list imports, image_pulls, exports, views, vm_templates;
 	struct fair_room import_room, export_room, view_room, volume_room; /* in calls */
 	struct list parcels;                                               /* that are expected */
 	struct fair_room parcel_room; /* bytes of incoming parcels */
@@ -132,6 +132,9 @@ must_check int publish_build(struct build *b, struct err *err);
 struct import;
 void import_free(struct import *im); /* on_end is not called */
 void imports_close(struct builds *bs);
+
+/* image_find.c */
+void image_pulls_close(struct builds *bs);
 
 /* export.c */
 struct export;

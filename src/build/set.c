@@ -203,6 +203,8 @@ static bool is_stale(const struct fleet *fleet, const struct template *t)
 		json_object_get(json_object_get(template_manifest(t), "set"), "image"));
 	struct digest base;
 
+	if (json_object_get(template_manifest(t), "imported"))
+		return false; /* an image of a registry, which is over no other */
 	return !hex || digest_parse(hex, &base) < 0 || !template_has_image(fleet, &base);
 }
 

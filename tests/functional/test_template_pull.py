@@ -4,6 +4,7 @@
 import json
 import subprocess
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from cloche import Client, errors
@@ -249,6 +250,14 @@ def test_a_registry_on_this_host_is_asked_in_the_clear_where_the_settings_open_i
             cli = Cli(daemon)
             cli.ok("template", "pull", f"127.0.0.1:{port}/team/app:1")
             assert cli.ok("run", "-T", "app-1", "--", "cat", "second") == "2\n"
+            image = ("--image", f"127.0.0.1:{port}/team/app:1")
+            status, out, said = zip(*(p.result() for p in [ThreadPoolExecutor(3).submit(cli, "run", *image, "--", "cat", "second") for _ in range(3)]))
+            assert (status, out) == ((0,) * 3, ("2\n",) * 3), said
+            assert registry.log().count("GET /v2/team/app/manifests/1") == 2  # by the pull above, and by one of the three
+            status, _, said = cli("run", "--image", f"127.0.0.1:{port}/team/none", "--", "true")
+            assert status != 0 and "has no image team/none:latest" in said
+            status, _, said = cli("create", *image, "-T", "host")
+            assert status != 0 and "instead of a template" in said
             status, _, said = cli("template", "pull", f"localhost:{port}/team/none")
             assert status != 0 and "has no image team/none:latest" in said
     finally:

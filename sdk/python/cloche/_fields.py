@@ -16,6 +16,8 @@ class SandboxFields(TypedDict, total=False):
     """Unique in the project while it lives."""
     template: Optional[str]
     """What its files are at first, by id or name."""
+    image: Optional[str]
+    """Of a registry, instead of a template: "[HOST[:PORT]/]NAME[:TAG][@DIGEST]". The first create pulls it; a tag is pulled again after an hour."""
     language: Optional[str]
     """That it is to have: without a template, one that has it is taken. "python", "javascript", "typescript", "bash", "r" or "java"."""
     snapshot: Union[None, str, Snapshot]

@@ -167,12 +167,14 @@ def create_body(
     ports: Optional[Sequence[int]] = None,
     source: Optional[Mapping[str, Any]] = None,
     packages: Optional[Sequence[str]] = None,
+    image: Optional[str] = None,
     volumes: Optional[Mapping[str, Any]] = None,
     snapshot: Optional[str] = None,
     memory: Optional[bool] = None,
 ) -> Json:
     return {
         "packages": None if packages is None else list(packages),
+        "image": image,
         "volumes": volume_places(volumes),
         "snapshot": snapshot,
         "memory": memory,

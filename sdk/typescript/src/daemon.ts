@@ -42,7 +42,7 @@ export interface ClientOptions {
 }
 
 /** A sandbox for one command or one piece of code, gone after. */
-export interface OnceOptions extends Pick<SandboxFields, "template" | "packages" | "volumes" | "tags" | "env" | "limits" | "engine" | "minGrade" | "network" | "source"> {
+export interface OnceOptions extends Pick<SandboxFields, "template" | "image" | "packages" | "volumes" | "tags" | "env" | "limits" | "engine" | "minGrade" | "network" | "source"> {
   files?: { path: string; text?: string; base64?: string; mode?: string }[];
   cwd?: string;
   user?: string;
@@ -54,6 +54,7 @@ export interface OnceOptions extends Pick<SandboxFields, "template" | "packages"
 
 const ONCE: Names<OnceOptions> = {
   template: 1,
+  image: 1,
   packages: 1,
   volumes: 1,
   tags: 1,
@@ -553,6 +554,6 @@ function moment(at: string | number | Date | undefined): string | undefined {
 }
 
 function onceBody(options: OnceOptions): Json {
-  const { template, packages, volumes, tags, env, limits, engine, minGrade, network, source, files, cwd, user, timeoutMs } = options;
-  return { template, packages, volumes: volumePlaces(volumes), tags, env, limits, engine, min_grade: minGrade, network, source, files, cwd, user, timeout_ms: timeoutMs };
+  const { template, image, packages, volumes, tags, env, limits, engine, minGrade, network, source, files, cwd, user, timeoutMs } = options;
+  return { template, image, packages, volumes: volumePlaces(volumes), tags, env, limits, engine, min_grade: minGrade, network, source, files, cwd, user, timeout_ms: timeoutMs };
 }

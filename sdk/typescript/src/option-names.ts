@@ -12,6 +12,7 @@ import type { OtherSpellings } from "./spellings.js";
 const FIELDS: Names<SandboxFields & OtherSpellings> = {
   name: 1,
   template: 1,
+  image: 1,
   language: 1,
   packages: 1,
   volumes: 1,

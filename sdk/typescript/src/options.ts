@@ -38,6 +38,8 @@ export interface SandboxSource {
 export interface SandboxFields {
   name?: string;
   template?: string;
+  /** Of a registry, instead of a template: "[HOST[:PORT]/]NAME[:TAG][@DIGEST]". The first create pulls it; a tag is pulled again after an hour. */
+  image?: string;
   /** Installed in it, once per set: "pip:pandas", "npm:zod@3", "apt:jq", or bare names of the template's language. */
   packages?: readonly string[];
   /** Files that outlive it, by the path where it has them: {"/data": "name"}. */
@@ -142,6 +144,7 @@ export function createBody(options: SandboxFields): Json {
   return {
     name: options.name,
     template: options.template,
+    image: options.image,
     language: options.language,
     packages: options.packages,
     volumes: volumePlaces(options.volumes),

@@ -131,7 +131,7 @@ export class Sandbox {
     const req = request("POST", ["sandboxes"], {
       body: { ...createBody(own), ...more },
       idempotencyKey: own.idempotencyKey,
-      timeoutMs: own.source || own.packages ? FOREVER : undefined, // the source has its own, packages take what they take
+      timeoutMs: own.source || own.packages || own.image ? FOREVER : undefined, // the source has its own, packages take what they take
       signal: own.signal,
     });
     this.current = new SandboxInfo(await this.client.call(req));

@@ -3,6 +3,7 @@
 
 #include "base/parse.h"
 #include "base/units.h"
+#include "build/image/image_reference.h"
 #include "build/recipe/package.h"
 #include "proto/start.h"
 #include "sandbox/code/language.h"
@@ -210,6 +211,7 @@ void sandbox_fields_init(struct sandbox_fields *f, struct sandbox_spec *spec)
 	const struct json_field rows[SANDBOX_FIELDS] = {
 		{"name",      JSON_FIELD_STRING, &spec->name,     .min = 1, .max = SANDBOX_NAME_MAX},
 		{"template",  JSON_FIELD_STRING, &spec->template, .min = 1, .max = 64},
+		{"image",     JSON_FIELD_STRING, &spec->image_ref, .min = 1, .max = IMAGE_REF_MAX},
 		{"packages",  JSON_FIELD_ARRAY,  &spec->packages, .max = PACKAGES_MAX},
 		{"volumes",   JSON_FIELD_ARRAY,  &spec->volumes,  .max = VOLUMES_MAX},
 		{"snapshot",  JSON_FIELD_STRING, &spec->snapshot, .min = 1, .max = 64},
@@ -247,6 +249,8 @@ int sandbox_fields_check(const struct sandbox_fields *f, struct sandbox_spec *sp
 
 	if (r == 0)
 		r = check_word(spec->min_grade, "min_grade", grades, ARRAY_SIZE(grades), err);
+	if (r == 0 && spec->image_ref && (spec->template || spec->snapshot))
+		r = err_field(err, "image", "is instead of a template or a snapshot");
 	if (r == 0 && spec->snapshot && spec->packages)
 		r = err_field(err, "packages", "cannot be added to a snapshot's");
 	if (r == 0 && spec->env)

@@ -17,6 +17,7 @@
 #include "api/frame/find.h"
 #include "api/frame/idempotency.h"
 #include "api/handlers.h"
+#include "api/templates/image.h"
 #include "api/templates/packages.h"
 #include "sandbox/exec/exec_feed.h"
 
@@ -305,7 +306,9 @@ int run_once(struct http_req *req, struct err *err)
 		r = body_read_run(http_json(req), &body, err);
 	if (r < 0)
 		return r;
-	r = find_packages(req, &body.sandbox, language_of(&body), err);
+	r = find_pulled(req, &body.sandbox, err);
+	if (r == 0)
+		r = find_packages(req, &body.sandbox, language_of(&body), err);
 	if (r != 0) {
 		run_body_done(&body);
 		return r;

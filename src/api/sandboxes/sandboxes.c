@@ -8,6 +8,7 @@
 #include "api/frame/wake.h"
 #include "api/handlers.h"
 #include "api/sandboxes/sandbox_reply.h"
+#include "api/templates/image.h"
 #include "api/templates/packages.h"
 
 #include <stdio.h>
@@ -22,8 +23,10 @@ static int make_sandbox(struct http_req *req, struct sandbox_spec *spec,
 {
 	const struct api *api = http_app_arg(req);
 	struct sandbox_reply *a;
-	int r = find_packages(req, spec, NULL, err);
+	int r = find_pulled(req, spec, err);
 
+	if (r == 0)
+		r = find_packages(req, spec, NULL, err);
 	if (r != 0)
 		return r;
 	a = sandbox_reply_new(req, 201);

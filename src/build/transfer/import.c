@@ -31,7 +31,7 @@ struct import {
 	enum import_phase phase;
 	char project_id[ID_SIZE], sandbox_id[ID_SIZE];
 	char *name, *ref;
-	bool is_shared, is_replacing, is_small;
+	bool is_shared, is_replacing, is_small, is_set;
 	bool is_bare;  /* it is a root, and the manifest is known */
 	bool is_whole; /* its stream has ended */
 	bool is_left;
@@ -96,7 +96,8 @@ static struct template_spec spec_of(const struct import *im)
 	                              .name = im->name,
 	                              .image = im->image,
 	                              .manifest = im->manifest,
-	                              .is_replacing = im->is_replacing};
+	                              .is_replacing = im->is_replacing,
+	                              .is_set = im->is_set};
 }
 
 static void publish(struct import *im, struct template **ret)
@@ -403,6 +404,7 @@ int import_start(struct builds *bs, const struct import_spec *spec, const struct
 	                      .is_shared = spec->is_shared,
 	                      .is_replacing = spec->is_replacing,
 	                      .is_small = spec->is_small,
+	                      .is_set = spec->is_set,
 	                      .is_bare = spec->manifest != NULL,
 	                      .manifest = json_deep_copy(spec->manifest),
 	                      .ops = ops,

@@ -34,6 +34,7 @@ struct import_spec { /* borrowed for the call */
 	const char *name; /* of the template */
 	const char *ref;  /* which of several images; or NULL */
 	bool is_shared, is_replacing, is_small;
+	bool is_set; /* its name is none that a client can give (build/set.h) */
 	/* The template's manifest, or NULL. With one, a bare root comes, with any contents, and the
 	 * manifest says how to seal it (image_sealed_json()). */
 	const json_t *manifest;
@@ -42,7 +43,7 @@ struct import_spec { /* borrowed for the call */
 };
 
 struct import_ops {
-	/* More may be written. Never called for a pull. */
+	/* More may be written. Never called for a pull, and may be NULL there. */
 	void (*on_room)(void *arg);
 	/* Called now and then, and at each change of the phase. bytes: of the files, of the
 	 * image, or of what is fetched; then total is known, else it is 0. May be NULL. */

@@ -24,8 +24,8 @@ static bool limits_are_given(const struct limit_opts *l)
 
 bool sandbox_opts_are_given(const struct sandbox_opts *s)
 {
-	return s->name || s->template || s->snapshot || s->engine || s->min_grade || s->tags.n ||
-	       s->env.n || s->network || s->allow.n || s->packages.n || s->volumes.n ||
+	return s->name || s->template || s->image || s->snapshot || s->engine || s->min_grade ||
+	       s->tags.n || s->env.n || s->network || s->allow.n || s->packages.n || s->volumes.n ||
 	       limits_are_given(&s->limits);
 }
 
@@ -210,7 +210,8 @@ int sandbox_opts_to_json(const struct sandbox_opts *s, uint64_t timeout_ms, json
 	(void)json_object_set_new(body, "limits", limits_to_json(&s->limits));
 	put_text(body, "name", s->name);
 	put_text(body, "template", s->template);
-	if (!s->template && !s->snapshot)
+	put_text(body, "image", s->image);
+	if (!s->template && !s->image && !s->snapshot)
 		put_text(body, "language", s->language);
 	put_text(body, "snapshot", s->snapshot);
 	put_text(body, "engine", s->engine);

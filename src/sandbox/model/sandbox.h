@@ -62,13 +62,14 @@ const char *timeout_action_name(enum timeout_action action);
 #define SANDBOX_TAGS_MAX 32
 #define SANDBOX_NAME_MAX 63
 
-struct sandbox_spec {         /* strings and JSON are borrowed for the call */
-	const char *name;     /* NULL or a name: [a-z0-9]([a-z0-9-]*[a-z0-9])?, unique among the
-	                         project's living */
-	const char *key_id;   /* of the caller; NULL = none */
-	const char *template; /* a name or id (template.h); NULL = the daemon's default */
-	const char *snapshot; /* instead: an id or name (snapshot.h) */
-	bool has_no_memory;   /* of a snapshot that has one: its files only */
+struct sandbox_spec {          /* strings and JSON are borrowed for the call */
+	const char *name;      /* NULL or a name: [a-z0-9]([a-z0-9-]*[a-z0-9])?, unique among the
+	                          project's living */
+	const char *key_id;    /* of the caller; NULL = none */
+	const char *template;  /* a name or id (template.h); NULL = the daemon's default */
+	const char *snapshot;  /* instead: an id or name (snapshot.h) */
+	bool has_no_memory;    /* of a snapshot that has one: its files only */
+	const char *image_ref; /* instead: of a registry; who asks sets template for it. Or NULL */
 	const struct digest *image; /* instead: an image that may have no name; or NULL */
 	bool is_shown; /* the image is not its root, but the directory /template of `host` */
 	const char *shown[SHOWN_MAX]; /* ids of snapshots of one template: their files are shown

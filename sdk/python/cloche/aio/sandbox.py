@@ -232,7 +232,7 @@ class AsyncSandbox(AsyncRuns, AsyncReach):
         own = own_words(fields)
         key = own.pop("idempotency_key", None)
         body = create_body(**own)
-        timeout = FOREVER if body["source"] or body["packages"] else None  # the source has its own, a build takes its time
+        timeout = FOREVER if body["source"] or body["packages"] or body["image"] else None  # the source has its own, a build or pull takes its time
         req = request("POST", ["sandboxes"], body=body, idempotency_key=key, timeout=timeout)
         self._learn(SandboxInfo.from_json(await self.client.call(req)))
         return self

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A request that has to wait for its image waits for the pull, however many others do. A client
+ * that leaves changes nothing for the pull: the next one finds what it has made. */
+#include "api/templates/image.h"
+
+#include "api/frame/find.h"
+#include "api/frame/reply.h"
+#include "api/templates/templates.h"
+#include "build/transfer/image_find.h"
+
+struct hold {
+	struct http_req *req;
+	struct image_wait wait;
+};
+
+static void on_client_done(void *arg)
+{
+	struct hold *hold = arg;
+
+	image_wait_remove(&hold->wait);
+	free(hold);
+}
+
+static void on_pulled(const struct err *failed, void *arg)
+{
+	struct hold *hold = arg;
+	struct http_req *req = hold->req;
+	struct err err;
+
+	http_on_done(req, NULL, NULL);
+	free(hold);
+	if (failed)
+		http_reply_err(req, failed);
+	else if (http_route(req)->fn(req, &err) < 0)
+		http_reply_err(req, &err);
+}
+
+int find_pulled(struct http_req *req, struct sandbox_spec *spec, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct template *t = NULL;
+	struct hold *hold;
+	int r;
+
+	if (!spec->image_ref)
+		return 0;
+	hold = xnew0(struct hold);
+	*hold = (struct hold){.req = req, .wait = {.fn = on_pulled, .arg = hold}};
+	list_init(&hold->wait.link);
+	r = image_find(api->builds, caller_project(req), spec->image_ref, check_manifest, &t,
+	               &hold->wait, err);
+	if (r == 1) {
+		http_on_done(req, on_client_done, hold);
+		return r;
+	}
+	free(hold);
+	if (r == 0)
+		spec->template = template_name(t);
+	return r;
+}
