@@ -48,7 +48,7 @@ static const struct kind kinds[] = {
 	{"HOST",          "pip npm apt"},
 	{"KEY_ID",        NULL, "keys",      "name"},
 	{"LANG",          "python javascript typescript bash r java py js ts sh"},
-	{"NAME|FILE",     "base python python-datasci node node22 node26 bun universal r java claude codex opencode mcp-gateway kernel"},
+	{"NAME|FILE|CONTEXT", "base python python-datasci node node22 node26 bun universal r java claude codex opencode mcp-gateway kernel"},
 	{"PLACE",         "disk memory"},
 	{"POLICY",        "deny-all allow-all"},
 	{"PROJECT",       NULL, "projects",  "id"},

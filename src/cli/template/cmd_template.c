@@ -22,7 +22,7 @@ static const struct subcommand subcommands[] = {
          "  cloche template from --env STAGE=test --cwd /srv/app build my-app\n"
          "  cloche run -T my-app ls",
          .n_words = 2, .first_opt = 9, .n_opts = 7},
-	{"build", template_build, "[OPTIONS] NAME|FILE|[CONTEXT]",
+	{"build", template_build, "[OPTIONS] NAME|FILE|CONTEXT",
          "Builds a template from a recipe: one that comes with cloche, by its name, or a file of "
          "your\n"
          "own. Those that come: base, python, python-datasci, node, node22, node26, bun, "
