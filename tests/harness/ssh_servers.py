@@ -24,7 +24,8 @@ PasswordAuthentication no
 KbdInteractiveAuthentication no
 LogLevel VERBOSE
 """
-# sshd wants a directory of its own in /run, which is the host's
+# sshd wants a directory of its own in /run, which is the host's. What it has started for a client goes on when the client is cut off, and would hold the mounts
+# of all daemons of the host: so it is the first process of a pid namespace, which ends with it.
 START = "mount -t tmpfs none /run && mkdir /run/sshd && exec /usr/sbin/sshd -D -e -f {config}"
 
 
@@ -53,7 +54,7 @@ class SshServers:
             make_key(place / f"host_{kind}", kind)
         config = place / "config"
         config.write_text(CONFIG.format(address=HUB, port=port, place=place, keys=self.authorized))
-        argv = [*self.internet.enter(self.internet.outer), "unshare", "--mount", "sh", "-c", START.format(config=shlex.quote(str(config)))]
+        argv = [*self.internet.enter(self.internet.outer), "unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", START.format(config=shlex.quote(str(config)))]
         with open(self.log_path, "ab") as log:
             process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         wait_for(lambda: f"Server listening on {HUB} port {port}" in self.log() or process.poll() is not None, 20 * PATIENCE)
@@ -75,7 +76,7 @@ class SshServers:
 
     def close(self):
         for process in self.processes:
-            process.terminate()
+            process.kill()  # unshare is deaf to less
         for process in self.processes:
             process.wait(20 * PATIENCE)
         self.dir.cleanup()
