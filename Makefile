@@ -74,6 +74,11 @@ chaos:
 test-collector:
 	@tools/test-collector $(OPTIONS)
 
+# People who log in at a real Keycloak, which Maven fetches the first time. OPTIONS go to pytest.
+.PHONY: test-keycloak
+test-keycloak:
+	@tools/test-keycloak $(OPTIONS)
+
 # Upgrades from every release of tests/upgrade/releases, whose programs are built from git's history the first time.
 .PHONY: test-upgrade
 test-upgrade:

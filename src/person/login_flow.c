@@ -35,6 +35,7 @@ struct flight { /* a call that waits for the provider */
 	void *arg;
 	enum person_session_kind kind;
 	char *redirect_url;
+	char verifier[RANDOM_SIZE]; /* of a device */
 };
 
 struct login_flow *login_flow_new(const struct login_flow_config *config)
@@ -86,6 +87,7 @@ static void land(struct flight *f, const struct login_step *step)
 		         login_problem_word(step->problem), step->detail ? step->detail : "");
 	f->fn(step, f->arg);
 	free(f->redirect_url);
+	OPENSSL_cleanse(f->verifier, sizeof(f->verifier));
 	free(f);
 }
 
@@ -332,7 +334,7 @@ void login_flow_finish(struct login_flow *flow, const struct login_return *back,
 	OPENSSL_cleanse(form, strlen(form));
 }
 
-/* The device flow. */
+/* The device flow. RFC 8628 knows no PKCE; a provider that asks a client for it, as Keycloak can, asks here too, and others ignore what they do not know. */
 
 static uint64_t seconds_of(const json_t *body, const char *name, uint64_t usual, uint64_t max)
 {
@@ -393,8 +395,8 @@ static void on_device(const struct provider_answer *answer, void *arg)
 		return;
 	}
 	sealed = seal(f->flow, DEVICE_LABEL,
-	              json_pack("{s:s, s:I}", "code", code, "until_us",
-	                        (json_int_t)step.device.expires_us));
+	              json_pack("{s:s, s:s, s:I}", "code", code, "verifier", f->verifier,
+	                        "until_us", (json_int_t)step.device.expires_us));
 	step.device.sealed = sealed;
 	if (sealed)
 		land(f, &step);
@@ -405,9 +407,19 @@ static void on_device(const struct provider_answer *answer, void *arg)
 void login_flow_device(struct login_flow *flow, login_fn fn, void *arg)
 {
 	struct flight *f = take_off(flow, SESSION_CLIENT, fn, arg);
-	const char *const pairs[][2] = {{"scope", flow->config.scopes}, {"prompt", "consent"}};
-	auto_free char *form = form_of(pairs, 1 + wants_refresh(flow->config.scopes), FORM_MAX);
+	char challenge[RANDOM_SIZE];
+	const bool has_prompt = wants_refresh(flow->config.scopes);
+	const char *const pairs[][2] = {
+		{"scope", flow->config.scopes},
+		{"code_challenge", challenge},
+		{"code_challenge_method", "S256"},
+		{"prompt", "consent"},
+	};
+	auto_free char *form = NULL;
 
+	make_random(f->verifier);
+	challenge_of(f->verifier, challenge);
+	form = form_of(pairs, ARRAY_SIZE(pairs) - !has_prompt, FORM_MAX);
 	provider_ask(
 		flow->config.provider,
 		&(struct provider_question){.endpoint = PROVIDER_DEVICE, .form = form ? form : ""},
@@ -418,8 +430,11 @@ void login_flow_poll(struct login_flow *flow, const char *sealed, login_fn fn, v
 {
 	struct flight *f = take_off(flow, SESSION_CLIENT, fn, arg);
 	auto_json json_t *begun = open_seal(flow, DEVICE_LABEL, sealed);
-	const char *const pairs[][2] = {{"grant_type", DEVICE_GRANT},
-	                                {"device_code", text_of(begun, "code")}};
+	const char *const pairs[][2] = {
+		{"grant_type", DEVICE_GRANT},
+		{"device_code", text_of(begun, "code")},
+		{"code_verifier", text_of(begun, "verifier")},
+	};
 	auto_free char *form = begun ? form_of(pairs, ARRAY_SIZE(pairs), FORM_MAX) : NULL;
 
 	if (!form) {
