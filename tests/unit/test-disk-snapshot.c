@@ -69,7 +69,7 @@ static void discard(const char *id)
 static const char *disk_snapshots(void)
 {
 	auto_free char *command =
-		xasprintf("ls %s/layers | grep -v ^sb_ | sed 's/_[a-z2-9]*/_/'", jail_rig.data);
+		xasprintf("ls %s/layers | grep -Ev '^(sb_|aside[.])' | sed 's/_[a-z2-9]*/_/'", jail_rig.data);
 
 	return jail_rig_host_says(command);
 }
