@@ -141,8 +141,11 @@ static int read_words(const json_t *config, const char *from, const char *to, js
 		return 0;
 	if (!json_is_array(words))
 		return oci_refuse(err, "the config's %s is no list", from);
-	json_array_foreach(words, i, one) if (!json_is_string(one)) return oci_refuse(
-		err, "a word of the config's %s is no text", from);
+	json_array_foreach(words, i, one)
+	{
+		if (!json_is_string(one))
+			return oci_refuse(err, "a word of the config's %s is no text", from);
+	}
 	if (json_array_size(words) > 0)
 		(void)json_object_set(defaults, to, words);
 	return 0;

@@ -334,7 +334,8 @@ void login_flow_finish(struct login_flow *flow, const struct login_return *back,
 	OPENSSL_cleanse(form, strlen(form));
 }
 
-/* The device flow. RFC 8628 knows no PKCE; a provider that asks a client for it, as Keycloak can, asks here too, and others ignore what they do not know. */
+/* The device flow. RFC 8628 knows no PKCE; a provider that asks a client for it, as Keycloak can,
+ * asks here too, and others ignore what they do not know. */
 
 static uint64_t seconds_of(const json_t *body, const char *name, uint64_t usual, uint64_t max)
 {

@@ -162,7 +162,7 @@ static struct journey travel(struct world *w, uint32_t origin, bool may_redirect
 		case ROUTE_ASK:
 		case ROUTE_UNREACHABLE:
 		case ROUTE_LOOP:
-			CHECK(!"a hop is answered, and not passed on");
+			CHECK_INT(j.end, ROUTE_HERE); /* a hop is answered, and not passed on */
 		}
 	}
 }

@@ -68,8 +68,8 @@ static void discard(const char *id)
 /* What lies beside the layers and is no sandbox's. */
 static const char *disk_snapshots(void)
 {
-	auto_free char *command =
-		xasprintf("ls %s/layers | grep -Ev '^(sb_|aside[.])' | sed 's/_[a-z2-9]*/_/'", jail_rig.data);
+	auto_free char *command = xasprintf(
+		"ls %s/layers | grep -Ev '^(sb_|aside[.])' | sed 's/_[a-z2-9]*/_/'", jail_rig.data);
 
 	return jail_rig_host_says(command);
 }

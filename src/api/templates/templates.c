@@ -205,8 +205,11 @@ static int check_words(const json_t *manifest, const char *field, struct err *er
 		return 0;
 	if (!json_is_array(words) || json_array_size(words) > WORDS_MAX)
 		return err_field(err, field, "must be a list of at most %d words", WORDS_MAX);
-	json_array_foreach(words, i, word) if (!json_is_string(word)) return err_field(
-		err, field, "must be a list of texts");
+	json_array_foreach(words, i, word)
+	{
+		if (!json_is_string(word))
+			return err_field(err, field, "must be a list of texts");
+	}
 	return 0;
 }
 

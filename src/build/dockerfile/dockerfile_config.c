@@ -93,8 +93,12 @@ int docker_read_arg(struct stage *s, struct err *err)
 	json_t *word;
 	int r = docker_split(&scope, s->in->text, &words, err);
 
-	json_array_foreach(words, i, word) if (r == 0) r = docker_take_arg(
-		s->plan, &scope, json_string_value(word), s->args, s->plan->globals, err);
+	json_array_foreach(words, i, word)
+	{
+		if (r == 0)
+			r = docker_take_arg(s->plan, &scope, json_string_value(word), s->args,
+			                    s->plan->globals, err);
+	}
 	return r;
 }
 

@@ -434,7 +434,9 @@ static void keep_needed(const struct plan *p, size_t target)
 			if (json_integer_value(json_object_get(part, "stage")) != (json_int_t)stage)
 				continue;
 			json_array_foreach(json_object_get(part, "carries"), i, carry)
+			{
 				mark(carry, needed);
+			}
 		}
 	}
 	for (size_t k = json_array_size(p->parts); k-- > 0;) {

@@ -291,7 +291,10 @@ json_t *docker_json_words(const char *text)
 	json_t *word;
 	bool is_right = json_is_array(list);
 
-	json_array_foreach(list, i, word) is_right = is_right && json_is_string(word);
+	json_array_foreach(list, i, word)
+	{
+		is_right = is_right && json_is_string(word);
+	}
 	if (is_right)
 		return list;
 	json_decref(list);

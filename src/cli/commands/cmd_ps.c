@@ -39,8 +39,11 @@ static int fetch(struct command *c, const char *state, json_t *sandboxes, struct
 	if (tag)
 		path = remote_query(path, "tag", tag);
 	r = remote_list(c->remote, path, "sandboxes", found, err);
-	json_array_foreach(found, i, sandbox) if (!state || !has(sandboxes, sandbox))(void)
-		json_array_append(sandboxes, sandbox);
+	json_array_foreach(found, i, sandbox)
+	{
+		if (!state || !has(sandboxes, sandbox))
+			(void)json_array_append(sandboxes, sandbox);
+	}
 	return r;
 }
 
