@@ -2,7 +2,7 @@
 """The memory of this interpreter, written down for copies of its sandbox that go on with it.
 
 All interpreters of a template are forks of one zygote. So a fresh fork in another sandbox, behind that one's walls, has
-everything where this one has it, and can take over its memory: src/driver/imprint.c does that. Here is decided whether it
+everything where this one has it, and can take over its memory: src/driver/imprint.h does that. Here is decided whether it
 may be done. Only memory goes over. What the kernel keeps for a process is given again where that is possible (the
 directory, signal handlers, limits); where it is not (threads, children, timers, files that are open, memory that others
 share), the answer is a reason, and the host saves the whole sandbox by CRIU.
@@ -27,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# As in src/driver/imprint.c.
+# As in src/driver/imprint.h and imprint_save.c.
 MAPPING = struct.Struct("=QQII")  # begin, end, protection, way
 WHOLE, TOUCHED, CHANGED, STACK, EMPTY = range(5)
 TAG_SIZE = 40

@@ -11,7 +11,7 @@
 
 #define PLACE "opt/cloche/kernels"
 
-/* src/driver/turn.c, imprint.c and socket.c */
+/* src/driver/turn.c, imprint.h and socket.c */
 extern const unsigned char driver_turn[], driver_imprint[], driver_socket[];
 extern const size_t driver_turn_len, driver_imprint_len, driver_socket_len;
 

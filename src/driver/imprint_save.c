@@ -1,60 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * The part of the Python driver that Python cannot say: how the memory of an interpreter is written
- * down, and how another process goes on with it. kernels/python/cloche_kernel/imprint.py loads it,
- * and tells when this may be done.
- *
- *	source ── imprint_save() ──► goes on
- *	           └ writer, a fork: pages into a memfd, seals it, gives it to the agent
- *	copy ── imprint_enter() ──► returns from the source's imprint_save()
- *
- * Source and copy are forks of one zygote, so libraries, the stack and libc's own data lie at the
- * same addresses in both. What a mapping is (its way) is decided in Python, from /proc/self/maps;
- * the text is compared once more right before the fork, so that no mapping is missed.
- *
- * A copy maps the pages as its own, shared with all others until it writes to them. It does so on a
- * stack of its own in a place that no source uses, by bare system calls. All that it reads after
- * that, also this library's variables, is the source's. The imprint is the memory of the sandbox
- * that the process is a copy of, and nothing else is done with it. Its table is checked
- * nevertheless: what fails there fails before a page was mapped.
- *
- * Every call returns the kernel's answer: 0 or more, or a negative errno.
- */
-#include "driver/system_call.h"
+/* The source's side: it forks itself, and the writer, its sibling, writes the pages down. */
+#include "driver/imprint.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/mman.h>
-#include <linux/prctl.h>
 #include <linux/sched.h>
 #include <linux/un.h>
-#include <signal.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 
-#define PAGE         4096UL         /* imprint.py sees to that */
-#define SCRATCH      0x3000000000UL /* below where a kernel puts anything by itself */
-#define SCRATCH_SIZE (1UL << 20)    /* stack, then the table */
-#define STACK_SIZE   (64UL << 10)
-#define TABLE_SIZE   (512UL << 10)
-#define ENTRIES_MAX  ((TABLE_SIZE - sizeof(struct head)) / sizeof(struct entry))
-#define ADDRESS_MAX  (1UL << 48) /* a kernel gives no more unasked */
-#define MAGIC        0x31746e6972706d69UL
 #define GAP_PAGES    32  /* fewer pages between others are written, too: a mapping costs more */
 #define MAP_BATCH    512 /* words of pagemap that are read at once */
-#define SIGNALS      64
-#define TOKEN_SIZE   16
 #define MAPS_SIZE    (1UL << 20)
 #define DOOR         "\0cloche-sudo"
 #define DOOR_IMPRINT 0xfffffffeU /* as in src/agent/sudo/sudo_socket.h */
 #define TAG_SIZE     40
-
-#ifndef MAP_DROPPABLE
-#define MAP_DROPPABLE 0x08
-#endif
-#define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 /* Of a word of /proc/self/pagemap. */
 #define IS_PRESENT (1UL << 63)
@@ -70,143 +28,7 @@ enum way {
 	WAY_EMPTY,   /* none: it may not be read */
 };
 
-struct mapping { /* as in imprint.py */
-	uint64_t begin, end;
-	uint32_t protection, way;
-};
-
-enum kind { KIND_PAGES, KIND_EMPTY, KIND_STACK, KIND_WIPED, KIND_DROPPABLE, KIND_COUNT };
-
-struct entry {
-	uint64_t begin, len, offset;
-	uint32_t protection, kind;
-};
-
-struct head {
-	uint64_t magic, brk, entries, size;
-	unsigned char token[TOKEN_SIZE];
-	struct entry table[];
-};
-
-struct action { /* as the kernel has it */
-	uint64_t words[4];
-};
-
-/* The registers that a call keeps, and the floating-point modes. */
-struct place {
-	uint64_t words[24];
-};
-
-/* The linker's: where this library's code begins and ends. */
-extern const char __ehdr_start[] __attribute__((visibility("hidden")));
-extern const char __etext[] __attribute__((visibility("hidden")));
-
-EXPORT void imprint_init(const unsigned char *token);
-EXPORT long imprint_save(int fd, const struct mapping *mappings, long n, const char *maps,
-                         long maps_len, const char *tag);
-EXPORT long imprint_enter(int fd);
-
-/* 0, and 1 when it returns once more by go(). */
-long imprint_mark(struct place *place) __attribute__((visibility("hidden"), returns_twice));
-__attribute__((noreturn, visibility("hidden"))) void imprint_go(const struct place *place);
-/* Calls fn(arg) on another stack; it does not return. */
-__attribute__((noreturn, visibility("hidden"))) void imprint_call_on(void *stack, void (*fn)(long),
-                                                                     long arg);
-
-#if defined(__x86_64__)
-__asm__(".text\n"
-        ".type imprint_mark, @function\n"
-        "imprint_mark:\n"
-        "	mov %rbx, (%rdi)\n"
-        "	mov %rbp, 8(%rdi)\n"
-        "	mov %r12, 16(%rdi)\n"
-        "	mov %r13, 24(%rdi)\n"
-        "	mov %r14, 32(%rdi)\n"
-        "	mov %r15, 40(%rdi)\n"
-        "	lea 8(%rsp), %rax\n"
-        "	mov %rax, 48(%rdi)\n"
-        "	mov (%rsp), %rax\n"
-        "	mov %rax, 56(%rdi)\n"
-        "	stmxcsr 64(%rdi)\n"
-        "	fnstcw 72(%rdi)\n"
-        "	xor %eax, %eax\n"
-        "	ret\n"
-        ".type imprint_go, @function\n"
-        "imprint_go:\n"
-        "	mov (%rdi), %rbx\n"
-        "	mov 8(%rdi), %rbp\n"
-        "	mov 16(%rdi), %r12\n"
-        "	mov 24(%rdi), %r13\n"
-        "	mov 32(%rdi), %r14\n"
-        "	mov 40(%rdi), %r15\n"
-        "	mov 48(%rdi), %rsp\n"
-        "	ldmxcsr 64(%rdi)\n"
-        "	fldcw 72(%rdi)\n"
-        "	mov $1, %eax\n"
-        "	jmp *56(%rdi)\n"
-        ".type imprint_call_on, @function\n"
-        "imprint_call_on:\n"
-        "	mov %rdi, %rsp\n"
-        "	mov %rdx, %rdi\n"
-        "	xor %ebp, %ebp\n"
-        "	call *%rsi\n"
-        "	ud2\n");
-#elif defined(__aarch64__)
-__asm__(".text\n"
-        ".type imprint_mark, %function\n"
-        "imprint_mark:\n"
-        "	stp x19, x20, [x0]\n"
-        "	stp x21, x22, [x0, #16]\n"
-        "	stp x23, x24, [x0, #32]\n"
-        "	stp x25, x26, [x0, #48]\n"
-        "	stp x27, x28, [x0, #64]\n"
-        "	stp x29, x30, [x0, #80]\n"
-        "	mov x2, sp\n"
-        "	str x2, [x0, #96]\n"
-        "	mrs x2, fpcr\n"
-        "	str x2, [x0, #104]\n"
-        "	stp d8, d9, [x0, #112]\n"
-        "	stp d10, d11, [x0, #128]\n"
-        "	stp d12, d13, [x0, #144]\n"
-        "	stp d14, d15, [x0, #160]\n"
-        "	mov x0, #0\n"
-        "	ret\n"
-        ".type imprint_go, %function\n"
-        "imprint_go:\n"
-        "	ldp x19, x20, [x0]\n"
-        "	ldp x21, x22, [x0, #16]\n"
-        "	ldp x23, x24, [x0, #32]\n"
-        "	ldp x25, x26, [x0, #48]\n"
-        "	ldp x27, x28, [x0, #64]\n"
-        "	ldp x29, x30, [x0, #80]\n"
-        "	ldr x2, [x0, #96]\n"
-        "	mov sp, x2\n"
-        "	ldr x2, [x0, #104]\n"
-        "	msr fpcr, x2\n"
-        "	ldp d8, d9, [x0, #112]\n"
-        "	ldp d10, d11, [x0, #128]\n"
-        "	ldp d12, d13, [x0, #144]\n"
-        "	ldp d14, d15, [x0, #160]\n"
-        "	mov x0, #1\n"
-        "	ret\n"
-        ".type imprint_call_on, %function\n"
-        "imprint_call_on:\n"
-        "	mov sp, x0\n"
-        "	mov x0, x2\n"
-        "	mov x29, #0\n"
-        "	mov x30, #0\n"
-        "	blr x1\n"
-        "	brk #1\n");
-#endif
-
-/* What the kernel keeps for the source; a copy finds it here once it has the source's memory. */
-static struct {
-	unsigned char token[TOKEN_SIZE];
-	struct place place;
-	struct action actions[SIGNALS];
-	stack_t stack;
-	uint64_t mask;
-} kept;
+struct kept kept;
 
 /* The writer's own. */
 static union {
@@ -215,26 +37,6 @@ static union {
 } table;
 static uint64_t words[MAP_BATCH];
 static char text[MAPS_SIZE];
-
-static void *copy_bytes(void *to, const void *from, size_t len)
-{
-	for (size_t i = 0; i < len; i++)
-		((volatile char *)to)[i] = ((const char *)from)[i];
-	return to;
-}
-
-static int is_same(const char *a, const char *b, size_t len)
-{
-	for (size_t i = 0; i < len; i++)
-		if (a[i] != b[i])
-			return 0;
-	return 1;
-}
-
-static long map(uint64_t at, uint64_t len, long protection, long flags, int fd, uint64_t offset)
-{
-	return call6(__NR_mmap, (long)at, (long)len, protection, flags, fd, (long)offset);
-}
 
 static long open_own(const char *path, int flags)
 {
@@ -565,112 +367,4 @@ long imprint_save(int fd, const struct mapping *mappings, long n, const char *ma
 		(void)call(__NR_munmap, SCRATCH, SCRATCH_SIZE, 0);
 	(void)call5(__NR_rt_sigprocmask, SIG_SETMASK, (long)&kept.mask, 0, 8, 0);
 	return r;
-}
-
-/* ---- a copy */
-
-static int overlaps(const struct entry *e, uint64_t begin, uint64_t end)
-{
-	return e->begin < end && e->begin + e->len > begin;
-}
-
-static int is_entry_sound(const struct entry *e, uint64_t size)
-{
-	const int has_pages = e->kind == KIND_PAGES || e->kind == KIND_STACK;
-
-	return e->kind < KIND_COUNT && !((e->begin | e->len | e->offset) & (PAGE - 1)) &&
-	       e->len > 0 && e->begin >= 16 * PAGE && e->len <= ADDRESS_MAX &&
-	       e->begin <= ADDRESS_MAX - e->len &&
-	       !(e->protection & ~(uint32_t)(PROT_READ | PROT_WRITE | PROT_EXEC)) &&
-	       !overlaps(e, SCRATCH, SCRATCH + SCRATCH_SIZE) &&
-	       !(has_pages &&
-	         (e->offset < TABLE_SIZE || e->len > size || e->offset > size - e->len)) &&
-	       !overlaps(e, (uint64_t)__ehdr_start, (uint64_t)__etext);
-}
-
-static long check_table(int fd, const struct head *h)
-{
-	const uint64_t size = (uint64_t)call(__NR_lseek, fd, 0, SEEK_END);
-	const long seals = call(__NR_fcntl, fd, F_GET_SEALS, 0);
-
-	if (seals < 0 || (seals & SEALS) != SEALS)
-		return -EPERM;
-	if ((long)size < (long)TABLE_SIZE)
-		return -EPROTO;
-	if (h->magic != MAGIC || h->entries > ENTRIES_MAX || h->size > size)
-		return -EPROTO;
-	if (!is_same((const char *)h->token, (const char *)kept.token, TOKEN_SIZE))
-		return -ESTALE;
-	for (uint64_t i = 0; i < h->entries; i++)
-		if (!is_entry_sound(&h->table[i], size))
-			return -EPROTO;
-	return 0;
-}
-
-static long take_entry(const struct entry *e, int fd)
-{
-	const long fixed = MAP_FIXED | MAP_PRIVATE;
-	long r;
-
-	switch ((enum kind)e->kind) {
-	case KIND_PAGES:
-		return map(e->begin, e->len, e->protection, fixed, fd, e->offset);
-	case KIND_STACK:
-		return call5(__NR_pread64, fd, (long)e->begin, (long)e->len, (long)e->offset, 0) ==
-		                       (long)e->len
-		               ? 0
-		               : -EIO;
-	case KIND_DROPPABLE:
-		return map(e->begin, e->len, e->protection,
-		           MAP_FIXED | MAP_DROPPABLE | MAP_ANONYMOUS, -1, 0);
-	case KIND_EMPTY:
-	case KIND_WIPED:
-	case KIND_COUNT:
-		break;
-	}
-	r = map(e->begin, e->len, e->protection, fixed | MAP_ANONYMOUS, -1, 0);
-	if (r > 0 && e->kind == KIND_WIPED)
-		r = call(__NR_madvise, (long)e->begin, (long)e->len, MADV_WIPEONFORK);
-	return r;
-}
-
-/* On the stack in SCRATCH. From the first entry on there is no way back. */
-static void become(long fd)
-{
-	const struct head *h = (const struct head *)(SCRATCH + STACK_SIZE);
-	int *tid = 0;
-	long r = 0;
-
-	(void)call(__NR_brk, (long)h->brk, 0, 0);
-	for (uint64_t i = 0; r >= 0 && i < h->entries; i++)
-		r = take_entry(&h->table[i], (int)fd);
-	if (r < 0)
-		(void)call(__NR_exit_group, 75, 0, 0);
-	/* The variables are the source's from here on. */
-	if (call(__NR_prctl, PR_GET_TID_ADDRESS, (long)&tid, 0) == 0 && tid)
-		*tid = (int)call(__NR_gettid, 0, 0, 0);
-	for (int i = 0; i < SIGNALS; i++)
-		(void)call5(__NR_rt_sigaction, i + 1, (long)&kept.actions[i], 0, 8, 0);
-	(void)call(__NR_sigaltstack, (long)&kept.stack, 0, 0);
-	imprint_go(&kept.place);
-}
-
-/* Returns only if nothing has changed: -EPROTO, -EPERM, -ESTALE if it is of another zygote. */
-long imprint_enter(int fd)
-{
-	const uint64_t all = ~0UL;
-	uint64_t mask = 0;
-	long r = map(SCRATCH, SCRATCH_SIZE, PROT_READ | PROT_WRITE,
-	             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-
-	if (r != (long)SCRATCH)
-		return r < 0 ? r : -EEXIST;
-	r = map(SCRATCH + STACK_SIZE, TABLE_SIZE, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0);
-	r = r < 0 ? r : check_table(fd, (const struct head *)(SCRATCH + STACK_SIZE));
-	if (r < 0) {
-		(void)call(__NR_munmap, SCRATCH, SCRATCH_SIZE, 0);
-		return r;
-	}
-	(void)call5(__NR_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&mask, 8, 0);
-	imprint_call_on((void *)(SCRATCH + STACK_SIZE), become, fd);
 }
