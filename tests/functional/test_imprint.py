@@ -2,15 +2,17 @@
 """Forks of one idle Python: its memory goes over as an imprint, without CRIU. What an imprint cannot carry goes by CRIU, and the reply
 says why."""
 
+import json
 import os
 import shutil
 import signal
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from harness import zygote
-from harness.daemon import ENGINE, IS_SANITIZED
+from harness.daemon import BUILD, ENGINE, IS_SANITIZED
 
 pytestmark = [
     pytest.mark.skipif(ENGINE != "jail", reason="a vm is copied as a machine"),
@@ -116,6 +118,33 @@ def test_what_an_imprint_cannot_carry_goes_by_criu_and_the_reply_says_why(sandbo
     reply, (copy,) = forked(sandbox)
     assert reply["memory_by"] == "criu" and reply["memory_why"].startswith(why), reply["memory_why"]
     assert value(copy, "x + 1") == "42" and value(sandbox, "x + 2") == "43"
+
+
+def test_the_sdk_and_the_command_line_say_how_memory_went_over(warm, sandbox):
+    def fork(*options):
+        env = {**os.environ, "CLOCHE_URL": daemon.url, "CLOCHE_API_KEY": daemon.key}
+        ran = subprocess.run([BUILD / "cloche", "fork", *options, sandbox.id], env=env, capture_output=True, text=True, timeout=120)
+        assert ran.returncode == 0, ran.stderr
+        return ran
+
+    daemon, client = warm
+    value(sandbox, "x = 41")
+    copies = sandbox.fork(2)
+    assert (copies.memory_by, copies.memory_why, len(copies)) == ("imprint", None, 2)
+    shown = fork()
+    assert shown.stderr == "cloche: memory went over as an imprint\n"
+    told = json.loads(fork("--json").stdout)
+    assert (told["memory_by"], told["memory_why"]) == ("imprint", None)
+    files = sandbox.fork(1, memory=False)
+    assert (files.memory_by, files.memory_why) == (None, None) and fork("--files").stderr == ""
+    if HAS_CRIU:
+        value(sandbox, "import threading\nstop = threading.Event()\nthreading.Thread(target=stop.wait, daemon=True).start()")
+        assert fork().stderr == "cloche: memory went over by CRIU: it has threads\n"
+        told = sandbox.fork()
+        assert (told.memory_by, told.memory_why) == ("criu", "it has threads")
+    for one in client.list():
+        if one.id != sandbox.id:
+            one.delete()
 
 
 def test_memory_that_does_not_fit_twice_is_not_written(warm, forked):

@@ -14,7 +14,7 @@ AsyncExec, with the same methods to await. The sync ones may be shared between t
 
 from . import errors
 from ._fields import SandboxFields
-from ._protocol import Entry, Event, ExecInfo, ExecResult, SandboxInfo, Snapshot
+from ._protocol import Entry, Event, ExecInfo, ExecResult, Forks, SandboxInfo, Snapshot
 from ._tar import open_tar
 from .aio._stream import AsyncStream
 from .aio.contexts import AsyncContexts
@@ -51,6 +51,7 @@ __all__ = [
     "ExecInfo",
     "ExecResult",
     "Files",
+    "Forks",
     "Result",
     "Sandbox",
     "SandboxFields",

@@ -13,7 +13,7 @@ import json
 import os
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, TypeVar, Union
 from urllib.parse import quote, urlencode, urlsplit
 
 from . import errors
@@ -26,6 +26,7 @@ NDJSON = "application/x-ndjson"
 
 Command = Union[str, Sequence[str]]
 Json = Dict[str, Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -267,6 +268,16 @@ def exec_body(
     if pty:
         body["pty"] = {"rows": 24, "cols": 80} if pty is True else dict(pty)
     return body
+
+
+class Forks(List[T]):
+    """What fork() gives: the sandboxes, and how their memory went over: `memory_by` is "imprint", "criu" or "machine", None if it was
+    files alone. `memory_why` says why it was no imprint."""
+
+    def __init__(self, sandboxes: Iterable[T], made: Mapping[str, Any]) -> None:
+        super().__init__(sandboxes)
+        self.memory_by: Optional[str] = made.get("memory_by")
+        self.memory_why: Optional[str] = made.get("memory_why")
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,12 @@ export interface SnapshotOptions {
   keepLast?: number;
 }
 
+/** What fork() gives. Of files alone both are null. */
+export interface Forks extends Array<Sandbox> {
+  memoryBy: "imprint" | "criu" | "machine" | null;
+  memoryWhy: string | null;
+}
+
 /** With several forks `name` gets -1, -2 … behind it. */
 export interface ForkOptions
   extends Pick<SandboxOptions, "name" | "tags" | "env" | "network" | "lifetimeMs" | "idleTimeoutMs" | "onTimeout" | "persistent"> {
@@ -379,14 +385,16 @@ export class Sandbox {
   }
   /**
    * New sandboxes that go on from what this one is now; with `memory: false` from its files alone. When some could not be made
-   * ForkError has those that were, as `sandboxes`, and why not, as `failed`.
+   * ForkError has those that were, as `sandboxes`, and why not, as `failed`. The list has `memoryBy` and `memoryWhy`: how the memory
+   * went over, and why it was no imprint.
    */
-  async fork(count = 1, options: ForkOptions = {}): Promise<Sandbox[]> {
+  async fork(count = 1, options: ForkOptions = {}): Promise<Forks> {
     checkNames("fork", { memory: 1, onConnection: 1, name: 1, tags: 1, env: 1, network: 1, lifetimeMs: 1, idleTimeoutMs: 1, onTimeout: 1, persistent: 1 }, options);
     const { memory = true, onConnection, ...rest } = options;
     const body = { count, memory, on_connection: onConnection, ...createBody(rest) };
     const made = await this.call("POST", ["fork"], { body, timeoutMs: FOREVER });
-    const sandboxes = (made["sandboxes"] as Json[]).map((j) => Sandbox.of(this.client, new SandboxInfo(j)));
+    const list = (made["sandboxes"] as Json[]).map((j) => Sandbox.of(this.client, new SandboxInfo(j)));
+    const sandboxes: Forks = Object.assign(list, { memoryBy: made["memory_by"] ?? null, memoryWhy: made["memory_why"] ?? null });
     const failed = made["failed"] as Json[];
     if (failed.length) throw new ForkError(sandboxes, failed);
     return sandboxes;
@@ -546,7 +554,7 @@ export class Client extends Daemon {
 /** Some forks could not be made: `sandboxes` are those that were, `failed` tells of the others by their index. */
 export class ForkError extends ClocheError {
   constructor(
-    readonly sandboxes: Sandbox[],
+    readonly sandboxes: Forks,
     readonly failed: Json[],
   ) {
     super(`${failed.length} of ${sandboxes.length + failed.length} forks failed: ${failed[0]?.["message"]}`, { code: "fork_failed" });

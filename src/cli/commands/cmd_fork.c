@@ -4,12 +4,28 @@
 #include "cli/term/text.h"
 
 #include <stdio.h>
+#include <string.h>
 
 struct fork {
 	uint64_t count;
 	const char *name;
 	bool is_files, is_persistent, closes;
 };
+
+/* For people, as ids alone go to stdout. Nothing if it was files alone. */
+static void note_memory(const json_t *reply)
+{
+	const char *by = command_text(reply, "memory_by");
+	auto_free char *why = text_escaped(command_text(reply, "memory_why"));
+
+	if (strcmp(by, "imprint") == 0)
+		(void)fprintf(stderr, "cloche: memory went over as an imprint\n");
+	else if (strcmp(by, "criu") == 0)
+		(void)fprintf(stderr, "cloche: memory went over by CRIU%s%s\n", why[0] ? ": " : "",
+		              why);
+	else if (strcmp(by, "machine") == 0)
+		(void)fprintf(stderr, "cloche: memory went over with the whole machine\n");
+}
 
 /* Those that were made come first, so that a script has them whatever the exit status. */
 static int print_forks(const json_t *reply, struct err *err)
@@ -24,6 +40,7 @@ static int print_forks(const json_t *reply, struct err *err)
 		printf("%s\n", command_text(one, "id"));
 	}
 	(void)fflush(stdout);
+	note_memory(reply);
 	json_array_foreach(failed, i, one)
 	{
 		auto_free char *why = text_escaped(command_text(one, "message"));
@@ -78,11 +95,13 @@ int cmd_fork(int argc, char **argv)
 	const struct manual manual = {
 		.name = "fork",
 		.synopsis = "[OPTIONS] SANDBOX",
-		.about = "Makes copies of a sandbox as it is now, and prints their ids. Each copy "
-			 "has the files, the running\n"
-			 "programs with their memory, the environment, limits and network policy "
-			 "of the sandbox, and a name of\n"
-			 "its own. The sandbox goes on.",
+		.about =
+			"Makes copies of a sandbox as it is now, and prints their ids. Each copy "
+			"has the files, the running\n"
+			"programs with their memory, the environment, limits and network policy "
+			"of the sandbox, and a name of\n"
+			"its own. The sandbox goes on. How the memory went over, and why it was no "
+			"imprint, is told on stderr.",
 		.examples = "  cloche fork agent\n"
 			    "  cloche fork --files -n 5 --name try agent\n"
 			    "  cloche exec try-3 make test",

@@ -18,6 +18,7 @@ from .._protocol import (
     Command,
     Endpoint,
     ExecResult,
+    Forks,
     Json,
     SandboxInfo,
     Snapshot,
@@ -379,11 +380,12 @@ class AsyncSandbox(AsyncRuns, AsyncReach):
         async for one in self.client.snapshots(sandbox=self.id):
             yield one
 
-    async def fork(self, count: int = 1, *, memory: bool = True, **fields: Any) -> List["AsyncSandbox"]:
+    async def fork(self, count: int = 1, *, memory: bool = True, **fields: Any) -> Forks["AsyncSandbox"]:
         """New sandboxes that go on from what this one is now; with memory=False from its files alone.
 
         `fields` are on_connection (see snapshot()), name (several forks get -1, -2 … behind it), tags, env, network, timeout, idle_timeout,
         on_timeout, persistent. When some could not be made ForkError has those that were, as `sandboxes`, and why not, as `failed`.
+        The list has `memory_by` and `memory_why`: how the memory went over ("imprint", "criu", "machine"), and why it was no imprint.
         """
         check_fork_fields(fields)
         for field in ("timeout", "idle_timeout"):
@@ -391,7 +393,7 @@ class AsyncSandbox(AsyncRuns, AsyncReach):
                 fields[field + "_ms"] = milliseconds(fields.pop(field))
         body = {"count": count, "memory": memory, **fields}
         made = await self._call("POST", ["fork"], body=body, timeout=FOREVER)
-        sandboxes = [type(self)._of(self.client, SandboxInfo.from_json(j)) for j in made["sandboxes"]]
+        sandboxes = Forks((type(self)._of(self.client, SandboxInfo.from_json(j)) for j in made["sandboxes"]), made)
         if made["failed"]:
             raise errors.ForkError(sandboxes, made["failed"])
         return sandboxes
