@@ -2,6 +2,7 @@
 """An imprint is written by a hostile sandbox: what does not fit is refused before a page is mapped, and a copy has no right that its source's
 interpreter has not."""
 
+import shutil
 import subprocess
 import sys
 
@@ -41,6 +42,40 @@ print(enter([good], seals=7), enter([good], its=b"o" * 16), enter([good], magic=
 """
 EPERM, ESTALE, EPROTO = 1, 116, 71
 
+# A source that is its own writer, and gives what it likes.
+FORGE = """
+import array, fcntl, os, socket, struct
+import cloche_kernel.imprint as its
+honest = its.Imprint._write
+
+def memfd(seals):
+    fd = os.memfd_create("imprint", 2)
+    os.ftruncate(fd, 1 << 20)
+    fcntl.fcntl(fd, 1033, seals)
+    return [fd]
+
+def forge(make):
+    def write(self, fd, room):
+        tag = self._words[0].split(b"=", 1)[1].ljust(40, b"\\0")
+        with socket.socket(socket.AF_UNIX) as door:
+            door.connect(b"\\0cloche-sudo")
+            door.send(struct.pack("=I40s", 0xfffffffe, tag))
+            os.sched_yield()
+            fds = make()
+            while True:  # the agent has to have read what was sent before
+                left = array.array("i", [0])
+                fcntl.ioctl(door, 0x5411, left)  # SIOCOUTQ
+                if left[0] == 0:
+                    break
+            door.sendmsg([struct.pack("=i", 0)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))])
+            for one in fds:
+                os.close(one)
+        return 0
+    its.Imprint._write = write
+"""
+UNWRITTEN, ENDED = "its memory could not be written", "the interpreter ended"
+FORGED = [("os.pipe", UNWRITTEN), ("lambda: memfd(0)", UNWRITTEN), ("lambda: memfd(14)", UNWRITTEN), ("lambda: memfd(15)", ENDED)]
+
 WALLS = """[l for l in open('/proc/self/status') if l.split(':')[0] in
            ('NoNewPrivs', 'Seccomp', 'Seccomp_filters', 'CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb', 'Uid', 'Gid', 'Groups', 'Threads')]"""
 OPEN = "import os\nsorted(os.readlink(f'/proc/self/fd/{fd}').split(':')[0] for fd in os.listdir('/proc/self/fd') if os.path.exists(f'/proc/self/fd/{fd}'))"
@@ -62,3 +97,22 @@ def test_a_copy_by_an_imprint_stands_behind_the_walls_of_any_interpreter():
         with client.get(reply["sandboxes"][0]["id"]) as copy:
             assert [copy.run_code(look).text for look in (WALLS, OPEN, SPACES)] == seen
             assert copy.run_code("import ctypes\nctypes.CDLL(None).setns(0, 0), ctypes.CDLL(None).unshare(0x10000000)").text == "(-1, -1)"
+
+
+@pytest.mark.skipif(ENGINE != "jail" or IS_SANITIZED, reason="a vm is copied as a machine")
+@pytest.mark.skipif(not shutil.which("criu", path="/usr/sbin:/usr/bin"), reason="no criu")
+def test_what_a_source_gives_for_its_imprint_costs_it_that_way_alone():
+    with zygote.daemon_with_zygote() as (daemon, client), client.create(engine="jail") as source:
+        assert source.run_code(FORGE).error is None
+        gateway = daemon.gateway_pid
+        for make, why in FORGED:
+            assert source.run_code(f"forge({make})").error is None
+            (copy,) = copies = source.fork()
+            assert copies.memory_by == "criu" and copies.memory_why.startswith(why), (make, copies.memory_by, copies.memory_why)
+            assert copy.run_code("6 * 7").text == "42"
+            copy.delete()
+        assert source.run_code("its.Imprint._write = honest").error is None
+        (copy,) = copies = source.fork()
+        assert (copies.memory_by, copies.memory_why) == ("imprint", None)  # neither link nor sandbox were given up
+        copy.delete()
+        assert daemon.gateway_pid == gateway

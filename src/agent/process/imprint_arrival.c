@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+#define SEALS                                                                                      \
+	(F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) /* as the gateway wants them */
 
 static struct channel *find(struct agent *a, const char *tag)
 {
