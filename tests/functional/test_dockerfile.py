@@ -148,6 +148,29 @@ RUN --mount=type=cache,target=/cache --mount=type=tmpfs,target=/new/dir --mount=
     assert sorted(found) == ["/cache", "/cache/old", "/new", "/new/dir", "/seen"]
 
 
+def test_a_user_has_the_group_that_it_is_given_or_that_docker_would_give_it(client, build):
+    text = """FROM docker-small
+RUN echo team:x:777:other >> /etc/group && chmod 1777 /tmp
+USER app:team
+RUN echo "is $(id -u):$(id -g):$(id -G)"
+USER app:778
+RUN echo "is $(id -u):$(id -g):$(id -G)"
+USER 4321
+RUN echo "is $(id -u):$(id -g):$(id -G)"
+USER 4321:team
+RUN echo "is $(id -u):$(id -g):$(id -G) $HOME"
+"""
+    made, _, log = build(text)
+    said = [line for line in log.splitlines() if line.startswith("is ")]
+    assert said == ["is 1234:777:777", "is 1234:778:778", "is 4321:0:0", "is 4321:777:777 /"]
+    assert made["manifest"]["user"] == "4321:team"
+    with client.create(template="docker-made") as box:
+        assert box.run(["id", "-G"]).stdout == "777\n"
+        assert box.run(["id", "-G"], user="4321").stdout == "0\n"
+    with pytest.raises(errors.InvalidField, match=r"line 4: RUN true: exit status 127"):
+        build("FROM docker-small\nENV A=b\nUSER app:nobodies\nRUN true\n")
+
+
 def test_a_build_that_fails_tells_its_line_and_leaves_no_template(client, build):
     with pytest.raises(errors.InvalidField, match=r"dockerfile: line 3: RUN exit 7: exit status 7"):
         build("FROM docker-small\nENV A=1\nRUN exit 7\n")

@@ -175,33 +175,8 @@ static int not_found(struct err *err, const char *what, const char *name)
 	return -ENOENT;
 }
 
-int identity_find(const char *user, struct identity *ret, struct err *err)
-{
-	auto_call(buf_done) struct buf passwd = BUF_INIT(TABLE_MAX);
-	struct identity id = {0};
-	uint64_t number;
-
-	read_table("/etc/passwd", &passwd);
-	if (user[0] == '\0') {
-		set_default(&passwd, &id);
-	} else if (find_user(&passwd, user, 0, &id)) {
-		;
-	} else if (parse_u64(user, UINT32_MAX - 1, &number) == 0) {
-		if (!find_user(&passwd, NULL, (uid_t)number, &id))
-			id.uid = id.gid = (uid_t)number;
-	} else if (strcmp(user, "root") == 0) {
-		(void)snprintf(id.name, sizeof(id.name), "root");
-		(void)snprintf(id.home, sizeof(id.home), "/root");
-	} else {
-		return not_found(err, "user: no user", user);
-	}
-	fill_gaps(&id);
-	find_groups(&id);
-	*ret = id;
-	return 0;
-}
-
-static int find_group(const char *name, gid_t *ret, struct err *err)
+/* what: of the error, if there is none. */
+static int find_group(const char *what, const char *name, gid_t *ret, struct err *err)
 {
 	auto_call(buf_done) struct buf text = BUF_INIT(TABLE_MAX);
 	const char *at, *end;
@@ -215,9 +190,59 @@ static int find_group(const char *name, gid_t *ret, struct err *err)
 		if (field_is(&f, 0, name) && field_id(&f, 2, ret))
 			return 0;
 	if (parse_u64(name, UINT32_MAX - 1, &number) < 0)
-		return not_found(err, "owner: no group", name);
+		return not_found(err, what, name);
 	*ret = (gid_t)number;
 	return 0;
+}
+
+/* Without a line in passwd it is in root's group, as in other runtimes: images that run under any
+ * number open their files to that group. */
+static void set_number(const struct buf *passwd, uid_t uid, struct identity *id)
+{
+	if (find_user(passwd, NULL, uid, id))
+		return;
+	id->uid = uid;
+	id->gid = geteuid() == 0 ? 0 : getegid();
+}
+
+/* Everything but the groups. */
+static int find_identity(const char *user, struct identity *id, struct err *err)
+{
+	auto_call(buf_done) struct buf passwd = BUF_INIT(TABLE_MAX);
+	uint64_t number;
+
+	read_table("/etc/passwd", &passwd);
+	if (user[0] == '\0') {
+		set_default(&passwd, id);
+	} else if (find_user(&passwd, user, 0, id)) {
+		;
+	} else if (parse_u64(user, UINT32_MAX - 1, &number) == 0) {
+		set_number(&passwd, (uid_t)number, id);
+	} else if (strcmp(user, "root") == 0) {
+		(void)snprintf(id->name, sizeof(id->name), "root");
+		(void)snprintf(id->home, sizeof(id->home), "/root");
+	} else {
+		return not_found(err, "user: no user", user);
+	}
+	fill_gaps(id);
+	return 0;
+}
+
+int identity_find(const char *user, struct identity *ret, struct err *err)
+{
+	const size_t len = strcspn(user, ":");
+	const char *group = user[len] ? user + len + 1 : "";
+	auto_free char *name = xstrndup(user, len);
+	struct identity id = {0};
+	int r = find_identity(name, &id, err);
+
+	if (r == 0 && *group)
+		r = find_group("user: no group", group, &id.gid, err);
+	else if (r == 0)
+		find_groups(&id);
+	if (r == 0)
+		*ret = id;
+	return r;
 }
 
 int identity_parse_owner(const char *owner, uid_t *ret_uid, gid_t *ret_gid, struct err *err)
@@ -236,7 +261,7 @@ int identity_parse_owner(const char *owner, uid_t *ret_uid, gid_t *ret_gid, stru
 			return r;
 	}
 	if (colon && colon[1]) {
-		r = find_group(colon + 1, &gid, err);
+		r = find_group("owner: no group", colon + 1, &gid, err);
 		if (r < 0)
 			return r;
 	}

@@ -22,7 +22,8 @@ struct identity {
 	char shell[256];
 };
 
-/* user: a name, a number, or "" for the sandbox's default user. */
+/* user: a name, a number, or "" for the sandbox's default user. With ":GROUP" behind it, it is in
+ * that group and in no other. */
 must_check int identity_find(const char *user, struct identity *ret, struct err *err);
 /* "user[:group]", names or numbers; -1 for the half that is not given. */
 must_check int identity_parse_owner(const char *owner, uid_t *ret_uid, gid_t *ret_gid,
