@@ -16,7 +16,7 @@
 struct fill {
 	struct build *b;
 	fill_done_fn done;
-	json_t *list; /* [[hash of a parcel, directory]…] */
+	json_t *list; /* [[hash of a parcel, directory, with owners?]…] */
 	size_t i;     /* which one */
 	int fd;
 	struct file_call *call;
@@ -25,7 +25,7 @@ struct fill {
 	char chunk[CHUNK];
 };
 
-/* [[hash, directory]…]; the caller owns it. */
+/* The same; the caller owns it. */
 static json_t *list_fills(const struct build *b)
 {
 	const json_t *parcels = json_object_get(b->recipe, "parcels");
@@ -138,14 +138,22 @@ static void on_end(const struct err *err, void *arg)
 	next(f);
 }
 
+/* What it has found in an archive with owners. */
+static void on_data(const char *data, size_t len, void *arg)
+{
+	(void)data;
+	(void)len;
+	(void)arg;
+}
+
 static int unpack(struct fill *f, struct sandbox *s, const char *hash, const char *path,
-                  struct err *err)
+                  bool has_owners, struct err *err)
 {
 	static const struct file_call_ops ops = {
-		.on_record = on_record, .on_room = on_room, .on_end = on_end};
+		.on_data = on_data, .on_record = on_record, .on_room = on_room, .on_end = on_end};
 	struct start op = {.kind = START_FILE,
-	                   .op = FILE_TAR_IN,
-	                   .flags = FILE_PARENTS,
+	                   .op = has_owners ? FILE_ROOT_IN : FILE_TAR_IN,
+	                   .flags = has_owners ? FILE_BARE : FILE_PARENTS,
 	                   .user = unconst("root"),
 	                   .path = unconst(path),
 	                   .limit = ENTRIES_MAX};
@@ -154,7 +162,7 @@ static int unpack(struct fill *f, struct sandbox *s, const char *hash, const cha
 	f->fd = parcel_open(f->b->owner, f->b->project_id, hash, &is_gzip, err);
 	if (f->fd < 0)
 		return f->fd;
-	op.flags |= is_gzip ? FILE_GZIP : 0;
+	op.flags |= is_gzip && !has_owners ? FILE_GZIP : 0; /* else it looks itself */
 	f->at = f->len = 0;
 	f->is_whole = false;
 	return file_call_start(s, &op, &ops, f, &f->call, err);
@@ -174,7 +182,7 @@ static void next(struct fill *f)
 		end(f, NULL);
 		return;
 	}
-	r = s ? unpack(f, s, hash, path, &err)
+	r = s ? unpack(f, s, hash, path, json_is_true(json_array_get(one, 2)), &err)
 	      : err_set(&err, ERR_GONE, 0, "the build's sandbox has ended");
 	if (r < 0)
 		end(f, &err);

@@ -24,6 +24,7 @@ enum step {
 	STEP_PACKAGES,
 	STEP_EXTRAS,
 	STEP_CONTEXT, /* of a Dockerfile: what its copies contain */
+	STEP_CARRY,   /* what its next part copies from another stage, one after the other */
 	STEP_PART,    /* one of a Dockerfile's, and then the next */
 	STEP_CHECKS,
 	STEP_COUNT,
@@ -36,6 +37,7 @@ enum phase {
 	PHASE_CREATING,
 	PHASE_FILLING, /* with its parcels */
 	PHASE_RUNNING,
+	PHASE_CARRYING, /* a parcel out of it */
 	PHASE_SEALING,
 	PHASE_DELETING,
 	PHASE_PAUSING, /* before it is tried again */
@@ -69,6 +71,7 @@ struct build {
 	enum phase phase;
 	struct digest image;    /* what the step before has left; zero = nothing yet */
 	size_t part;            /* of a Dockerfile: which one */
+	size_t carried;         /* of the part: how many of its carries are here */
 	json_t *stage_images;   /* number of a stage that is complete -> its image; or NULL */
 	json_t *contents;       /* number of a COPY -> hash of what it takes; or NULL */
 	char suite[33];         /* Debian's; "" = not known */
@@ -93,6 +96,7 @@ struct build {
 	uint64_t n_known;        /* lines of the exec that an earlier gateway has put in the log */
 	struct image_seal *seal; /* while it is under way */
 	struct fill *fill;       /* likewise */
+	struct carry *carry;     /* likewise */
 	struct spool *log;
 	struct list watches;
 	bool is_turn_due;

@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "build/carry.h"
 #include "build/fill.h"
 #include "build/part.h"
 #include "net/match/url.h"
@@ -105,6 +106,7 @@ static void end_job(struct build *b, const struct err *err)
 	loop_timer_free(b->retry);
 	b->retry = NULL;
 	fill_cancel(&b->fill);
+	carry_cancel(&b->carry);
 	if (err && b->error.code == ERR_NONE)
 		b->error = *err;
 	b->phase = PHASE_DELETING;
@@ -133,7 +135,11 @@ static void name_it(struct build *b)
 
 static void next_step(struct build *b)
 {
-	if (b->step != STEP_PART || !part_leave(b))
+	if (b->step == STEP_CARRY)
+		b->carried++;
+	else if (b->step == STEP_PART && part_leave(b))
+		b->step = STEP_CARRY;
+	else
 		b->step++;
 	b->attempts = 0;
 	b->n_known = 0;
@@ -262,6 +268,14 @@ static void learn(struct build *b)
 	}
 }
 
+static void on_carried(struct build *b, const struct err *err)
+{
+	if (err)
+		end_job(b, err);
+	else
+		leave_step(b);
+}
+
 static void on_success(struct build *b)
 {
 	if (b->step == STEP_STATE) {
@@ -281,6 +295,11 @@ static void on_success(struct build *b)
 	}
 	if (b->step == STEP_REGISTRIES)
 		learn(b);
+	if (b->step == STEP_CARRY) {
+		b->phase = PHASE_CARRYING;
+		carry_begin(b, on_carried);
+		return;
+	}
 	if (plan_is_sealed(b->step)) {
 		seal(b);
 		return;
@@ -499,10 +518,16 @@ static void create_sandbox(struct build *b)
 {
 	const struct fleet_config *c = fleet_config(b->owner->config.fleet);
 	auto_json json_t *network = plan_network(b, b->step);
+	struct part_carry carry;
+	const bool is_shown = b->step == STEP_CARRY && part_carry(b, b->carried, &carry);
+	const bool is_host = plan_is_on_host(b, b->step) && !is_shown;
 	struct sandbox_spec spec = {
 		.is_own = true,
-		.template = plan_is_on_host(b, b->step) ? TEMPLATE_HOST : NULL,
-		.image = plan_is_on_host(b, b->step) ? NULL : &b->image,
+		.is_shown = is_shown,
+		.template = is_host ? TEMPLATE_HOST : NULL,
+		.image = is_host    ? NULL
+	                 : is_shown ? &carry.image
+	                            : &b->image,
 		.network = network,
 		.limits = {.memory_bytes = MIN(2048 * MIB, c->max_limits.memory_bytes),
 	                   .disk_bytes = MIN(16384 * MIB, c->max_limits.disk_bytes),
@@ -518,17 +543,20 @@ static void create_sandbox(struct build *b)
 		end_job(b, &err);
 }
 
+/* Nothing has to be carried for a part that is there. */
 static bool is_cached(struct build *b)
 {
+	const enum step step = b->step == STEP_CARRY ? STEP_PART : b->step;
 	const json_t *report;
 	char key[PLAN_KEY_SIZE];
 
 	if (b->is_fresh || b->step == STEP_STATE || b->step == STEP_REGISTRIES ||
 	    b->step == STEP_CONTEXT)
 		return false;
-	plan_key(b, b->step, key);
+	plan_key(b, step, key);
 	if (!cache_find(b->owner, key, &b->image, &report))
 		return false;
+	b->step = step;
 	keep_report(b, report);
 	return true;
 }
@@ -554,7 +582,7 @@ static void begin_step(struct build *b)
 		name_it(b);
 		return;
 	}
-	if (b->step == STEP_PART)
+	if (b->step == STEP_CARRY || b->step == STEP_PART)
 		part_enter(b);
 	if (is_cached(b)) {
 		skip_step(b, "as it was made before");
@@ -650,6 +678,7 @@ void job_cancel(struct build *b)
 	case PHASE_WAITING:
 	case PHASE_FILLING:
 	case PHASE_RUNNING:
+	case PHASE_CARRYING:
 	case PHASE_PAUSING:
 		end_job(b, NULL);
 		break;

@@ -266,6 +266,19 @@ int parcel_begin_own(struct builds *bs, const char *project_id, struct parcel_in
 	return 0;
 }
 
+int parcel_begin_named(struct builds *bs, const char *project_id, const char *hash,
+                       struct parcel_in **ret, struct err *err)
+{
+	char token[ID_SIZE];
+	int r;
+
+	id_make(token, "pcl");
+	r = begin(bs, project_id, token, ret, err);
+	if (r == 0)
+		(void)snprintf((*ret)->hash, sizeof((*ret)->hash), "%s", hash);
+	return r;
+}
+
 int parcel_write(struct parcel_in *in, const void *data, size_t len, struct err *err)
 {
 	if (len > PARCEL_BYTES_MAX - in->bytes)

@@ -6,6 +6,9 @@
  *
  *	parcel_expect() --> a token --> parcel_begin() --> parcel_write() … --> parcel_finish()
  *
+ * A build makes parcels too, of what its Dockerfile copies from one stage to another
+ * (build/carry.h).
+ *
  * A parcel is a file of the gateway, a plain or gzipped tar, and only a sandbox's agent parses it.
  * It is known by its project and a hash. A client that announces one gives the hash of its sources,
  * so that it need not send the same again; else it is the hash of its bytes. A client cannot name
@@ -38,6 +41,9 @@ must_check int parcel_begin(struct builds *bs, const char *token, struct parcel_
 /* One that nobody has announced: its hash is that of its bytes, in hexadecimal. */
 must_check int parcel_begin_own(struct builds *bs, const char *project_id, struct parcel_in **ret,
                                 struct err *err);
+/* One that a build has made itself, by the name that it has for it. */
+must_check int parcel_begin_named(struct builds *bs, const char *project_id, const char *hash,
+                                  struct parcel_in **ret, struct err *err);
 must_check int parcel_write(struct parcel_in *in, const void *data, size_t len, struct err *err);
 /* Frees it, whatever it gives; tells its hash. */
 must_check int parcel_finish(struct parcel_in *in, char ret_hash[PARCEL_HASH_LEN + 1],

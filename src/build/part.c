@@ -115,6 +115,7 @@ bool part_leave(struct build *b)
 			b->stage_images = json_object();
 		(void)json_object_set_new(b->stage_images, key, json_string(hex));
 		b->part++;
+		b->carried = 0;
 	}
 	if (b->part < part_count(b))
 		return true;
@@ -124,7 +125,7 @@ bool part_leave(struct build *b)
 
 void part_restart(struct build *b)
 {
-	b->part = 0;
+	b->part = b->carried = 0;
 	json_decref(b->stage_images);
 	json_decref(b->contents);
 	b->stage_images = b->contents = NULL;
@@ -157,12 +158,21 @@ static void add_patterns(const struct build *b, json_t *words)
 	}
 }
 
+static void add_carry(const struct part_carry *carry, json_t *words)
+{
+	(void)json_array_append_new(words, json_sprintf("%u", carry->line));
+	(void)json_array_append_new(words, json_string(carry->path));
+}
+
 json_t *part_words(const struct build *b, enum step step)
 {
 	json_t *words = json_array();
+	struct part_carry carry;
 
 	if (step == STEP_CONTEXT)
 		add_patterns(b, words);
+	else if (step == STEP_CARRY && part_carry(b, b->carried, &carry))
+		add_carry(&carry, words);
 	else
 		(void)json_array_extend(words, json_object_get(part_now(b), "run"));
 	return words;
@@ -173,9 +183,7 @@ json_t *part_words(const struct build *b, enum step step)
 static char *list_inputs(const struct build *b)
 {
 	auto_call(buf_done) struct buf out = BUF_INIT(1 << 20);
-	struct digest image;
-	const char *path;
-	char name[PART_CARRY_SIZE];
+	struct part_carry carry;
 	size_t i;
 	json_t *number;
 
@@ -188,8 +196,8 @@ static char *list_inputs(const struct build *b)
 		hash = json_string_value(json_object_get(b->contents, key));
 		(void)!buf_printf(&out, "%s\n", hash ? hash : "");
 	}
-	for (i = 0; part_carry(b, i, &image, &path, name); i++)
-		(void)!buf_printf(&out, "%s\n", name);
+	for (i = 0; part_carry(b, i, &carry); i++)
+		(void)!buf_printf(&out, "%s\n", carry.name);
 	return xstrdup(buf_str(&out));
 }
 
@@ -210,40 +218,40 @@ json_t *part_fills(const struct build *b, enum step step)
 {
 	const json_t *context = json_object_get(plan_of(b), "context");
 	json_t *fills = json_array();
-	struct digest image;
-	const char *path;
-	char name[PART_CARRY_SIZE];
+	struct part_carry carry;
 
 	if (context &&
 	    (step == STEP_CONTEXT || json_array_size(json_object_get(part_now(b), "copies")) > 0))
-		(void)json_array_append_new(fills, json_pack("[Os]", context, DOCKER_CONTEXT));
-	for (size_t i = 0; step == STEP_PART && part_carry(b, i, &image, &path, name); i++)
+		(void)json_array_append_new(fills, json_pack("[Osb]", context, DOCKER_CONTEXT, 0));
+	for (size_t i = 0; step == STEP_PART && part_carry(b, i, &carry); i++)
 		(void)json_array_append_new(
-			fills, json_pack("[so]", name, json_sprintf(DOCKER_CARRIED "/%zu", i)));
+			fills,
+			json_pack("[sob]", carry.name, json_sprintf(DOCKER_CARRIED "%zu", i), 1));
 	return fills;
 }
 
-bool part_carry(const struct build *b, size_t i, struct digest *ret_image, const char **ret_path,
-                char ret_name[PART_CARRY_SIZE])
+bool part_carry(const struct build *b, size_t i, struct part_carry *ret)
 {
 	const json_t *row = json_array_get(json_object_get(part_now(b), "carries"), i);
 	const json_t *stage = json_object_get(row, "stage");
+	const char *hex = json_string_value(json_object_get(row, "image"));
 	auto_free char *text = NULL;
-	char hex[DIGEST_HEX];
+	char image[DIGEST_HEX];
 	struct digest hash;
 
 	if (!row)
 		return false;
-	*ret_image = (struct digest){0};
+	*ret = (struct part_carry){
+		.path = json_string_value(json_object_get(row, "path")),
+		.line = (unsigned)json_integer_value(json_object_get(row, "line"))};
 	if (stage)
-		*ret_image = image_of(b, (size_t)json_integer_value(stage));
-	else if (digest_parse(json_string_value(json_object_get(row, "image")), ret_image) < 0)
+		ret->image = image_of(b, (size_t)json_integer_value(stage));
+	else if (digest_parse(hex, &ret->image) < 0)
 		return false;
-	*ret_path = json_string_value(json_object_get(row, "path"));
-	digest_to_hex(ret_image, hex);
-	text = xasprintf("carry %s /%s", hex, *ret_path);
+	digest_to_hex(&ret->image, image);
+	text = xasprintf("carry %s /%s", image, ret->path);
 	if (EVP_Digest(text, strlen(text), hash.bytes, NULL, EVP_sha256(), NULL) != 1)
 		abort(); /* no memory */
-	digest_to_hex(&hash, ret_name);
+	digest_to_hex(&hash, ret->name);
 	return true;
 }

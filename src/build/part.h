@@ -6,7 +6,13 @@
  */
 #include "build/inside.h"
 
-#define PART_CARRY_SIZE 65 /* the name of a parcel with what another stage has left */
+/* A path of another stage or image that a part copies from. */
+struct part_carry {
+	struct digest image;
+	const char *path;      /* "" for all of it; borrowed */
+	unsigned line;         /* of the Dockerfile */
+	char name[DIGEST_HEX]; /* of the parcel for it, as a hash */
+};
 
 bool part_is_any(const struct build *b); /* it is a Dockerfile's */
 size_t part_count(const struct build *b);
@@ -26,9 +32,7 @@ json_t *part_files(const struct build *b); /* of the part; borrowed */
 /* The words of the step's exec behind the script, and its variables; the caller owns them. */
 json_t *part_words(const struct build *b, enum step step);
 void part_put_env(const struct build *b, enum step step, json_t *env);
-/* What has to be unpacked before it runs: [[hash of a parcel, directory]…]; the caller owns it. */
+/* What has to be unpacked before it runs: [[hash of a parcel, directory, with owners?]…]; the
+ * caller owns it. */
 json_t *part_fills(const struct build *b, enum step step);
-/* A path of another stage or image that the part needs: its image, its path, and the name of the
- * parcel for it. false behind the last. */
-bool part_carry(const struct build *b, size_t i, struct digest *ret_image, const char **ret_path,
-                char ret_name[PART_CARRY_SIZE]);
+bool part_carry(const struct build *b, size_t i, struct part_carry *ret); /* false: no more */

@@ -35,6 +35,7 @@ static const struct {
 	[STEP_PACKAGES]   = {"packages",   "",             script_packages,   script_finish, false, true},
 	[STEP_EXTRAS]     = {"extras",     "",             script_extras,     script_finish, false, true},
 	[STEP_CONTEXT]    = {"files",      script_place,   script_contents,   "",            true,  false},
+	[STEP_CARRY]      = {"carry",      "",             script_carry,      "",            true,  false},
 	[STEP_PART]       = {"dockerfile", "",             script_part,       script_finish, false, true},
 	[STEP_CHECKS]     = {"checks",     "",             script_checks,     "",            false, false},
 };
@@ -111,6 +112,8 @@ static const char *unknown_registries(const struct build *b)
 
 bool plan_has(const struct build *b, enum step step)
 {
+	struct part_carry carry;
+
 	if (part_is_any(b) && step < STEP_CONTEXT)
 		return false;
 	switch (step) {
@@ -129,6 +132,8 @@ bool plan_has(const struct build *b, enum step step)
 		return has_extras(b);
 	case STEP_CONTEXT:
 		return part_has_copies(b);
+	case STEP_CARRY:
+		return part_carry(b, b->carried, &carry);
 	case STEP_PART:
 		return b->part < part_count(b);
 	case STEP_CHECKS:
@@ -150,7 +155,9 @@ void plan_place(const struct build *b, unsigned *ret_index, unsigned *ret_count)
 {
 	*ret_index = *ret_count = 0;
 	for (enum step s = 0; s < STEP_COUNT; s++) {
-		const size_t n = s == STEP_PART ? part_count(b) : plan_has(b, s);
+		const size_t n = s == STEP_PART    ? part_count(b)
+		                 : s == STEP_CARRY ? 0 /* it is of its part */
+		                                   : plan_has(b, s);
 
 		*ret_count += (unsigned)n;
 		*ret_index += s < b->step ? (unsigned)n : s == b->step ? (unsigned)b->part : 0;
@@ -279,7 +286,7 @@ json_t *plan_env(const struct build *b, enum step step)
 	const struct builds_config *c = &b->owner->config;
 	json_t *env = json_object();
 
-	if (steps[step].is_on_host && step != STEP_CONTEXT)
+	if (steps[step].is_on_host && step < STEP_CONTEXT)
 		set(env, "SOURCES", plan_sources(c, b->suite));
 	if (step == STEP_BOOTSTRAP || step == STEP_REGISTRIES || step == STEP_KERNEL)
 		set(env, "ARCH", xstrdup(ARCH));
@@ -327,7 +334,7 @@ json_t *plan_argv(const struct build *b, enum step step)
 	json_array_append_new(argv, json_string(step_name(step)));
 	if (step == STEP_EXTRAS || step == STEP_CHECKS)
 		(void)json_array_extend(argv, json_object_get(b->recipe, words));
-	if (step == STEP_CONTEXT || step == STEP_PART) {
+	if (step == STEP_CONTEXT || step == STEP_CARRY || step == STEP_PART) {
 		auto_json json_t *more = part_words(b, step);
 
 		(void)json_array_extend(argv, more);
@@ -335,8 +342,16 @@ json_t *plan_argv(const struct build *b, enum step step)
 	return argv;
 }
 
-/* Hashes the exact arguments and variables of the step. What a client has said of its own files
- * (build/parcel.h) holds in its own project only. */
+/* Files that a client has sent are known by what it has said of them (build/parcel.h). */
+static bool has_parcels(const struct build *b, enum step step)
+{
+	auto_json json_t *fills = step == STEP_PART ? part_fills(b, step) : NULL;
+
+	return has_items(b, "parcels") || json_array_size(fills) > 0;
+}
+
+/* Hashes the exact arguments and variables of the step. What comes out of parcels holds in its own
+ * project only. */
 void plan_key(const struct build *b, enum step step, char key[PLAN_KEY_SIZE])
 {
 	auto_json json_t *all = json_object();
@@ -349,7 +364,7 @@ void plan_key(const struct build *b, enum step step, char key[PLAN_KEY_SIZE])
 	(void)json_object_set_new(all, "env", plan_env(b, step));
 	(void)json_object_set_new(all, "image", json_string(image));
 	(void)json_object_set_new(all, "state", json_string(b->archive_state));
-	if (has_items(b, "parcels"))
+	if (has_parcels(b, step))
 		(void)json_object_set_new(all, "project", json_string(b->project_id));
 	text = json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS);
 	if (!text || EVP_Digest(text, strlen(text), hash.bytes, NULL, EVP_sha256(), NULL) != 1)

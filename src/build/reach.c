@@ -114,7 +114,7 @@ json_t *plan_network(const struct build *b, enum step step)
 	json_t *rules = json_array();
 	struct reach r = {.names = names, .addresses = addresses};
 
-	if (step == STEP_CHECKS || step == STEP_CONTEXT ||
+	if (step == STEP_CHECKS || step == STEP_CONTEXT || step == STEP_CARRY ||
 	    (step == STEP_PART && part_is_offline(b))) {
 		json_decref(rules);
 		return json_string("deny-all");

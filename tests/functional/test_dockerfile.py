@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Templates from Dockerfiles: what instructions do, what is cached, and what is refused with its line."""
 
+import os
 import shutil
 
 import pytest
@@ -169,6 +170,77 @@ RUN echo "is $(id -u):$(id -g):$(id -G) $HOME"
         assert box.run(["id", "-G"], user="4321").stdout == "0\n"
     with pytest.raises(errors.InvalidField, match=r"line 4: RUN true: exit status 127"):
         build("FROM docker-small\nENV A=b\nUSER app:nobodies\nRUN true\n")
+
+
+STAGES = """FROM docker-small AS build
+RUN mkdir -p /out/lib && echo tool > /out/tool && chmod 750 /out/tool && echo a > /out/lib/a.so && echo b > /out/lib/b.txt && \\
+    chown -R 1234:1234 /out/lib && ln -s lib/a.so /out/link && ln -s /out/tool /entry && ln -s /etc/os-release /leak && echo t > /tmp/made
+FROM docker-small
+COPY --from=build /out/tool /entry /tmp/made /bin/
+COPY --from=0 /out/lib/*.so /only/
+COPY --from=build --chown=7:8 --chmod=700 /out/lib /mine
+COPY --from=BUILD out /kept
+COPY --from=docker-small /etc/mark /marked
+RUN --mount=type=bind,from=build,source=/out,target=/in cat /in/tool > /seen
+"""
+
+
+def test_a_stage_copies_from_others_with_modes_owners_and_links(client, build):
+    build(STAGES)
+    found = listing(client, "/bin/tool", "/bin/entry", "/bin/made", "/only", "/mine", "/kept", "/marked", "/seen")
+    assert found == {
+        "/bin/tool": "750 0:0 regular file",
+        "/bin/entry": "750 0:0 regular file",
+        "/bin/made": "644 0:0 regular file",
+        "/only": "755 0:0 directory",
+        "/only/a.so": "644 1234:1234 regular file",
+        "/mine": "755 7:8 directory",
+        "/mine/a.so": "700 7:8 regular file",
+        "/mine/b.txt": "700 7:8 regular file",
+        "/kept": "755 0:0 directory",
+        "/kept/tool": "750 0:0 regular file",
+        "/kept/lib": "755 1234:1234 directory",
+        "/kept/lib/a.so": "644 1234:1234 regular file",
+        "/kept/lib/b.txt": "644 1234:1234 regular file",
+        "/kept/link": "777 0:0 symbolic link",
+        "/marked": "644 0:0 regular file",
+        "/seen": "644 0:0 regular file",
+    }
+    with client.create(template="docker-made") as box:
+        assert box.run("cat /bin/entry /bin/made /kept/link /marked /seen").stdout == "tool\nt\na\nlowest\ntool\n"
+
+
+def test_what_is_copied_from_a_stage_is_copied_again_if_the_stage_has_changed(build):
+    _, first, log = build(STAGES)
+    assert "line 10: RUN" in log
+    _, again, log = build(STAGES)
+    assert again["cached"] and again["digest"] == first["digest"] and "== carry" not in log
+    _, changed, log = build(STAGES.replace("echo tool", "echo other"))
+    assert changed["digest"] != first["digest"] and "line 5: COPY" in log
+
+
+def test_a_root_from_scratch_takes_what_another_stage_has_made(client, build):
+    build("""FROM docker-small AS build
+RUN echo made > /tmp/app
+FROM scratch
+COPY --from=docker-small / /
+COPY --from=build /tmp/app /srv/
+RUN cat /srv/app > /seen
+""")
+    found = listing(client, "/srv/app", "/seen", "/etc/mark", "/proc/1/comm")
+    assert len(found) == 4 and found["/srv/app"] == "644 0:0 regular file"
+
+
+def test_a_copy_from_a_stage_takes_nothing_but_what_is_in_it(build):
+    with pytest.raises(errors.InvalidField, match=r"line 5: there is no '/gone' in what is copied from"):
+        build(STAGES.replace("/out/tool /entry", "/gone"))
+    assert os.path.exists("/etc/os-release")  # of the programs that pack it
+    with pytest.raises(errors.InvalidField, match=r"line 5: there is no '/leak'"):
+        build(STAGES.replace("/out/tool /entry", "/leak"))
+    with pytest.raises(errors.InvalidField, match=r"there is no template 'later'"):
+        build("FROM docker-small\nCOPY --from=later /x /\nFROM docker-small AS later\n")
+    with pytest.raises(errors.InvalidField, match=r"line 2: --from=me: a stage copies from earlier ones only"):
+        build("FROM docker-small AS me\nCOPY --from=me /x /\n")
 
 
 def test_a_build_that_fails_tells_its_line_and_leaves_no_template(client, build):

@@ -97,13 +97,13 @@ static int add_carry(struct stage *s, json_t *carry, const char *path, size_t *r
 {
 	json_t *list = json_object_get(s->part, "carries");
 
-	(void)json_object_set_new(carry, "path", json_string(path));
-	for (*ret = 0; *ret < json_array_size(list); ++*ret)
-		if (json_equal(json_array_get(list, *ret), carry))
-			return 0;
+	*ret = json_array_size(list);
 	if (*ret == CARRIES_MAX)
-		return stage_error(s, err, "more than %d paths of other stages are copied at once",
+		return stage_error(s, err,
+		                   "more than %d paths of other stages are copied before a RUN",
 		                   CARRIES_MAX);
+	(void)json_object_set_new(carry, "path", json_string(path));
+	(void)json_object_set_new(carry, "line", json_integer(s->in->line));
 	return json_array_append(list, carry);
 }
 
@@ -133,8 +133,7 @@ static int find_from(const struct stage *s, const char *from, json_t **ret, stru
 	return 0;
 }
 
-/* Of another stage: one directory is brought for each source. The pattern is then relative to its
- * parent, so that a single file is found by its own name. */
+/* Of another stage: each source is brought, up to its first pattern, under the name "tree". */
 static int bring_carry(struct stage *s, const char *from, json_t *patterns, char **ret_dir,
                        struct err *err)
 {
@@ -154,8 +153,7 @@ static int bring_carry(struct stage *s, const char *from, json_t *patterns, char
 		return r;
 	rest = path + strlen(plain);
 	rest += strspn(rest, "/");
-	*ret_dir = xasprintf(DOCKER_CARRIED "/%zu", number);
-	/* It is unpacked under the name "tree", whatever it was. */
+	*ret_dir = xasprintf(DOCKER_CARRIED "%zu", number);
 	(void)json_array_set_new(patterns, 0,
 	                         *rest && strcmp(plain, ".") != 0 ? json_sprintf("tree/%s", rest)
 	                                                          : json_string("tree"));
@@ -169,8 +167,6 @@ int docker_bring(struct stage *s, const char *from, json_t *patterns, char **ret
 	json_t *cleaned;
 	int r = 0;
 
-	if (from)
-		return stage_error(s, err, "copying from '%.64s' is not supported yet", from);
 	if (from)
 		return bring_carry(s, from, patterns, ret_dir, err);
 	cleaned = json_array();
@@ -305,8 +301,10 @@ static int put_source(struct stage *s, const struct copy *c, const char *word, s
 	if (r < 0)
 		return r;
 	docker_put_variable(out, "FROM", dir);
-	if (c->from && strcmp(json_string_value(json_array_get(patterns, 0)), "tree") == 0) {
-		auto_free char *plain = plain_part(word);
+	if (c->from) {
+		const bool is_whole =
+			strcmp(json_string_value(json_array_get(patterns, 0)), "tree") == 0;
+		auto_free char *plain = is_whole ? plain_part(word) : xstrdup("");
 		const char *slash = strrchr(plain, '/');
 
 		docker_put_variable(out, "RENAME", slash ? slash + 1 : plain);

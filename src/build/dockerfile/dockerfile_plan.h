@@ -18,7 +18,7 @@
  *	  target,                                    the stage that becomes the template
  *	}
  *
- * `carries` are directories or files of other stages and images: [{stage | image, path}].
+ * `carries` are directories or files of other stages and images: [{stage | image, path, line}].
  */
 #include "base/digest.h"
 #include "base/json/json.h"
@@ -26,7 +26,7 @@
 #define DOCKER_DIR     "/opt/cloche/build" /* never part of an image */
 #define DOCKER_STEPS   DOCKER_DIR "/steps"
 #define DOCKER_CONTEXT DOCKER_DIR "/context"
-#define DOCKER_CARRIED DOCKER_DIR "/from" /* each in a directory by its number in the part */
+#define DOCKER_CARRIED "/opt/cloche/from" /* and the number of the carry in its part */
 #define STAGES_MAX     64
 
 struct docker_base { /* what FROM and COPY --from name */
