@@ -83,7 +83,9 @@ int fd_write_file(int dir_fd, const char *path, const char *text)
 
 	if (fd < 0)
 		return -errno;
-	n = write(fd, text, len); /* in one piece: such files take a value per write() */
+	do /* in one piece: such files take a value per write() */
+		n = write(fd, text, len);
+	while (n < 0 && errno == EINTR); /* a cgroup's limit does, where a tracer comes or goes */
 	if (n < 0)
 		return -errno;
 	return (size_t)n == len ? 0 : -EIO;

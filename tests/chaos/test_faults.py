@@ -302,7 +302,7 @@ def test_a_call_to_a_sandbox_whose_connection_was_lost_waits_for_the_next_one(fa
     one, answers = prepare(faulty, "exec"), []
     losses = faulty.log().count("sandbox.link_down")
     first = threading.Thread(target=lambda: answers.append(one.exec()))
-    with injected(pids_of(faulty, "gateway"), Fault("gateway", "sendto", "1..2", "EIO")):
+    with injected(pids_of(faulty, "gateway"), Fault("gateway", "sendmsg", "1..2", "EIO")):
         first.start()
         while first.is_alive() and faulty.log().count("sandbox.link_down") == losses:
             pass  # it is made again a moment later

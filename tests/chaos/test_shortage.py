@@ -67,7 +67,7 @@ def _is_served(daemon):
     return False
 
 
-@pytest.mark.parametrize("short", [64], indirect=True)
+@pytest.mark.parametrize("short", [80], indirect=True)
 def test_O03_creates_beyond_the_descriptors_are_refused_with_a_word_and_leave_nothing(short):
     made = []
     for i in range(20):

@@ -196,7 +196,9 @@ NATIVE = {
     "DELETE /v1/templates/{template}": Row(rank=8),
     "GET /v1/templates/{template}/archive": Row(),
     "PUT /v1/templates/{template}/archive": Row(b"none", opens=upload()),
+    "POST /v1/templates/{template}/pull": Row({"ref": "127.0.0.1:9/team/app:1", "name": "matrix-pull"}, refusal=403),
     "GET /v1/builds": Row(),
+    "PUT /v1/builds/files": Row(b"none", opens=upload()),
     "POST /v1/builds": Row({"recipe": 'name = "matrix-build"\nfrom = "<template_name>"\n'}, refusal=202),  # it fails when it begins
     "GET /v1/builds/{build_id}": Row(),
     "DELETE /v1/builds/{build_id}": Row(rank=4),

@@ -76,7 +76,15 @@ const ONCE: Names<OnceOptions> = {
 export interface BuildOptions {
   /** A recipe's text; without it `name` is one that comes with cloche. */
   recipe?: string;
+  /** With a Dockerfile, the name of what is built. */
   name?: string;
+  /** A Dockerfile's text, instead of a recipe. */
+  dockerfile?: string;
+  /** What the Dockerfile copies, as uploadBuildFiles() has told. */
+  files?: string;
+  buildArgs?: Record<string, string>;
+  /** The stage that becomes the template. */
+  target?: string;
   shared?: boolean;
   /** Uses nothing that was built before. */
   fresh?: boolean;
@@ -488,8 +496,14 @@ export class Daemon implements Caller {
   }
   /** Starts one; buildEvents() tells how it goes. */
   startBuild(options: BuildOptions): Promise<Json> {
-    const { recipe, name, shared, fresh, retries } = options;
-    return this.call(request("POST", ["builds"], { body: { recipe, name, shared, fresh, retries } }));
+    const { recipe, name, dockerfile, files, buildArgs, target, shared, fresh, retries } = options;
+    const body = { recipe, name, dockerfile, files, build_args: buildArgs, target, shared, fresh, retries };
+    return this.call(request("POST", ["builds"], { body }));
+  }
+  /** Sends what a Dockerfile copies, as a tar that may be compressed with gzip; resolves with what startBuild() wants as `files`. */
+  async uploadBuildFiles(archive: Source, options: CallOptions = {}): Promise<string> {
+    const parts = { stream: archive, timeoutMs: FOREVER, signal: options.signal };
+    return (await this.call(request("PUT", ["builds", "files"], parts)))["files"];
   }
   /** Ends one that waits or runs. */
   cancelBuild(id: string): Promise<Json> {
@@ -504,7 +518,8 @@ export class Daemon implements Caller {
   }
   /** Builds a template to its end. One that failed throws its error. */
   async buildTemplate(options: BuildOptions & { onLog?: (line: string) => void }): Promise<Json> {
-    checkNames("buildTemplate", { recipe: 1, name: 1, shared: 1, fresh: 1, retries: 1, onLog: 1 }, options);
+    const names = { recipe: 1, name: 1, dockerfile: 1, files: 1, buildArgs: 1, target: 1, shared: 1, fresh: 1, retries: 1, onLog: 1 };
+    checkNames("buildTemplate", names, options);
     return this.awaitBuild(await this.startBuild(options), options);
   }
   /** Installs packages ahead of the creates and runs that ask for them; resolves with the build once it is ready. */

@@ -212,7 +212,7 @@ class Images(Caller):
         A Dockerfile needs the template's `name`; what it copies are `files`, as upload_build_files() has told. `target` is the stage
         that becomes the template. It is begun anew `retries` times, after pauses, if a step of it fails.
         """
-        body = {"recipe": recipe, "name": name, "shared": shared or None, "fresh": fresh or None, "retries": retries or None}
+        body: Json = {"recipe": recipe, "name": name, "shared": shared or None, "fresh": fresh or None, "retries": retries or None}
         body.update({"dockerfile": dockerfile, "files": files, "build_args": dict(build_args) if build_args else None, "target": target})
         return self.call(request("POST", ["builds"], body=body))
 
@@ -272,8 +272,9 @@ class Images(Caller):
             dockerfile = read_dockerfile(context) if dockerfile is None and recipe is None else dockerfile
             with pack_context(context) as archive:
                 files = self.upload_build_files(archive)
-        more = {"dockerfile": dockerfile, "files": files, "build_args": build_args, "target": target}
-        build = self.start_build(recipe, name=name, shared=shared, fresh=fresh, retries=retries, **more)
+        build = self.start_build(
+            recipe, name=name, dockerfile=dockerfile, files=files, build_args=build_args, target=target, shared=shared, fresh=fresh, retries=retries
+        )
         return self._await_build(build, on_log)
 
     def _await_build(
