@@ -148,7 +148,7 @@ static struct context *find_context(struct sandbox *s, const char **ret_why)
 		why = "it is a machine of its own";
 	else if (s->state != SANDBOX_RUNNING || !s->link || !link_is_up(s->link))
 		why = "it does not run";
-	else if (s->n_contexts != 1 || !list_empty(&s->warm))
+	else if (!c || s->n_contexts != 1 || !list_empty(&s->warm))
 		why = "it has not exactly one interpreter";
 	else if (volume_mounts_are_given(s))
 		why = "it has volumes";
