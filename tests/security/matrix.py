@@ -196,7 +196,7 @@ NATIVE = {
     "DELETE /v1/templates/{template}": Row(rank=8),
     "GET /v1/templates/{template}/archive": Row(),
     "PUT /v1/templates/{template}/archive": Row(b"none", opens=upload()),
-    "POST /v1/templates/{template}/pull": Row({"ref": "127.0.0.1:9/team/app:1", "name": "matrix-pull"}, refusal=403),
+    "POST /v1/templates/{template}/pull": Row({"ref": "127.0.0.1:9/team/app:1"}, refusal=403),
     "GET /v1/builds": Row(),
     "PUT /v1/builds/files": Row(b"none", opens=upload()),
     "POST /v1/builds": Row({"recipe": 'name = "matrix-build"\nfrom = "<template_name>"\n'}, refusal=202),  # it fails when it begins
@@ -414,7 +414,7 @@ def named(text, world):
 def path_of(route):
     """With a word for each {param}."""
     words = next(words for start, words in PARAMS.items() if route.path.startswith(start))
-    if route.method == "PUT" and route.path.endswith("/archive"):  # the name of what is to be made, of the caller's own
+    if route.method == "PUT" and route.path.endswith("/archive") or route.path.endswith("/pull"):  # the name of what is to be made, of the caller's own
         words = {"snapshot": "matrix-import", "template": "matrix-import"}
     return re.sub(r"\{(\w+)\}", lambda m: words[m.group(1)], route.path)
 

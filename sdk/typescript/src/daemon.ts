@@ -518,8 +518,11 @@ export class Daemon implements Caller {
   }
   /** Builds a template to its end. One that failed throws its error. */
   async buildTemplate(options: BuildOptions & { onLog?: (line: string) => void }): Promise<Json> {
-    const names = { recipe: 1, name: 1, dockerfile: 1, files: 1, buildArgs: 1, target: 1, shared: 1, fresh: 1, retries: 1, onLog: 1 };
-    checkNames("buildTemplate", names, options);
+    checkNames(
+      "buildTemplate",
+      { recipe: 1, name: 1, dockerfile: 1, files: 1, buildArgs: 1, target: 1, shared: 1, fresh: 1, retries: 1, onLog: 1 },
+      options,
+    );
     return this.awaitBuild(await this.startBuild(options), options);
   }
   /** Installs packages ahead of the creates and runs that ask for them; resolves with the build once it is ready. */
