@@ -286,7 +286,7 @@ json_t *plan_env(const struct build *b, enum step step)
 	const struct builds_config *c = &b->owner->config;
 	json_t *env = json_object();
 
-	if (steps[step].is_on_host && step < STEP_CONTEXT)
+	if (step < STEP_CONTEXT && steps[step].is_on_host)
 		set(env, "SOURCES", plan_sources(c, b->suite));
 	if (step == STEP_BOOTSTRAP || step == STEP_REGISTRIES || step == STEP_KERNEL)
 		set(env, "ARCH", xstrdup(ARCH));

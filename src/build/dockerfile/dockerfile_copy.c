@@ -145,7 +145,7 @@ static int bring_carry(struct stage *s, const char *from, json_t *patterns, char
 
 	if (r == 0)
 		r = clean_source(s, json_string_value(json_array_get(patterns, 0)), &path, err);
-	if (r < 0)
+	if (r < 0 || !path)
 		return r;
 	plain = plain_part(path);
 	r = add_carry(s, carry, strcmp(plain, ".") == 0 ? "" : plain, &number, err);
