@@ -4,19 +4,10 @@
 #include "build/dockerfile/dockerfile_private.h"
 
 #include "base/parse.h"
+#include "build/recipe/word.h"
 
 #include <ctype.h>
 #include <string.h>
-
-static bool is_variable(const char *name)
-{
-	if (!isalpha((unsigned char)*name) && *name != '_')
-		return false;
-	for (; *name; name++)
-		if (!isalnum((unsigned char)*name) && *name != '_')
-			return false;
-	return true;
-}
 
 static json_t *config_of(struct stage *s, const char *name, json_t *(*make)(void))
 {
@@ -52,7 +43,7 @@ int docker_read_env(struct stage *s, struct err *err)
 	{
 		const char *name = json_string_value(json_array_get(pair, 0));
 
-		if (!is_variable(name))
+		if (!word_is_variable(name))
 			return stage_error(s, err, "ENV: '%.64s' cannot be a variable's name",
 			                   name);
 		(void)json_object_set(s->env, name, json_array_get(pair, 1));
@@ -71,7 +62,7 @@ int docker_take_arg(struct plan *p, const struct docker_scope *scope, const char
 	json_t *given = json_object_get(p->request->build_args, name);
 	json_t *global = json_object_get(globals, name);
 
-	if (!is_variable(name))
+	if (!word_is_variable(name))
 		return dockerfile_error(err, scope->line,
 		                        "ARG: '%.64s' cannot be a variable's name", name);
 	if (given) {

@@ -6,6 +6,7 @@
 #include "build/dockerfile/dockerfile_private.h"
 
 #include "build/recipe/script.h"
+#include "build/recipe/script_text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -248,7 +249,7 @@ static void put_target(const struct stage *s, const struct copy *c, struct buf *
 	auto_free char *whole = xasprintf("%s%s%s", s->is_tree ? DOCKER_TREE : "", path,
 	                                  is_dir && path[1] ? "/" : "");
 
-	docker_put_variable(out, "TARGET", whole);
+	script_put_variable(out, "TARGET", whole);
 }
 
 /* A source that is a here-document: a file of this step's own. */
@@ -300,17 +301,17 @@ static int put_source(struct stage *s, const struct copy *c, const char *word, s
 	r = docker_bring(s, c->from, patterns, &dir, err);
 	if (r < 0)
 		return r;
-	docker_put_variable(out, "FROM", dir);
+	script_put_variable(out, "FROM", dir);
 	if (c->from) {
 		const bool is_whole =
 			strcmp(json_string_value(json_array_get(patterns, 0)), "tree") == 0;
 		auto_free char *plain = is_whole ? plain_part(word) : xstrdup("");
 		const char *slash = strrchr(plain, '/');
 
-		docker_put_variable(out, "RENAME", slash ? slash + 1 : plain);
+		script_put_variable(out, "RENAME", slash ? slash + 1 : plain);
 	}
 	(void)!buf_append_str(out, "place ");
-	docker_put_quoted(out, json_string_value(json_array_get(patterns, 0)));
+	script_put_quoted(out, json_string_value(json_array_get(patterns, 0)));
 	(void)!buf_append(out, "\n", 1);
 	return 0;
 }
@@ -330,10 +331,10 @@ int docker_read_copy(struct stage *s, struct err *err)
 		owner = owner_of(&c);
 		(void)!buf_printf(&script, "%s\n%s\n", script_copy, script_place);
 		put_target(s, &c, &script);
-		docker_put_variable(&script, "OWNER", owner);
-		docker_put_variable(&script, "MODE", c.chmod ? c.chmod : "");
-		docker_put_variable(&script, "UNPACK", s->in->kind == DOCKER_ADD ? "1" : "");
-		docker_put_variable(&script, "RENAME", "");
+		script_put_variable(&script, "OWNER", owner);
+		script_put_variable(&script, "MODE", c.chmod ? c.chmod : "");
+		script_put_variable(&script, "UNPACK", s->in->kind == DOCKER_ADD ? "1" : "");
+		script_put_variable(&script, "RENAME", "");
 	}
 	for (size_t i = 0; r == 0 && i < json_array_size(c.sources); i++)
 		r = put_source(s, &c, json_string_value(json_array_get(c.sources, i)), &script,

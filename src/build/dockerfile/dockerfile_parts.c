@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The parts of a plan, and the scripts in them. Text from the client is quoted for correctness, not
- * for security: whoever may build may run anything in the build's sandbox. */
+/* The parts of a plan, and the scripts in them. */
 #include "build/dockerfile/dockerfile_private.h"
 
 #include "base/parse.h"
@@ -10,25 +9,6 @@
 #include <string.h>
 
 #define TITLE_LEN 160
-
-void docker_put_quoted(struct buf *out, const char *text)
-{
-	(void)!buf_append(out, "'", 1);
-	for (; *text; text++) {
-		if (*text == '\'')
-			(void)!buf_append(out, "'\\''", 4);
-		else
-			(void)!buf_append(out, text, 1);
-	}
-	(void)!buf_append(out, "'", 1);
-}
-
-void docker_put_variable(struct buf *out, const char *name, const char *text)
-{
-	(void)!buf_printf(out, "%s=", name);
-	docker_put_quoted(out, text);
-	(void)!buf_append(out, "\n", 1);
-}
 
 void docker_open_part(struct stage *s)
 {

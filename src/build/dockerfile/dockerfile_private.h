@@ -74,7 +74,5 @@ must_check int docker_add_step(struct stage *s, const struct buf *script, bool i
                                struct err *err);
 must_check int docker_add_file(struct stage *s, const char *path, const char *content,
                                struct err *err);
-void docker_put_quoted(struct buf *out, const char *text);
-void docker_put_variable(struct buf *out, const char *name, const char *text);
 /* The number of a stage by its name or number, or -1. */
 int docker_find_stage(const struct plan *p, const char *word);

@@ -9,6 +9,7 @@
 #include "build/dockerfile/dockerfile_private.h"
 
 #include "build/recipe/script.h"
+#include "build/recipe/script_text.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -171,7 +172,7 @@ static int put_command(const struct stage *s, const struct run *run, struct buf 
 	json_array_foreach(words, i, word)
 	{
 		(void)!buf_append(out, " ", 1);
-		docker_put_quoted(out, json_string_value(word));
+		script_put_quoted(out, json_string_value(word));
 	}
 	(void)!buf_append(out, "\n", 1);
 	return 0;
@@ -189,7 +190,7 @@ static void put_environment(struct buf *out, const json_t *values, const json_t 
 			continue;
 		pair = xasprintf("%s=%s", name, json_string_value(value));
 		(void)!buf_append(out, " ", 1);
-		docker_put_quoted(out, pair);
+		script_put_quoted(out, pair);
 	}
 }
 
@@ -205,9 +206,9 @@ static int put_mounts(struct stage *s, const struct run *run, struct buf *out, s
 		const bool is_bind = !m->type || strcmp(m->type, "bind") == 0;
 		auto_free char *dir = NULL;
 
-		docker_put_variable(out, "TARGET", m->target);
-		docker_put_variable(out, "MODE", m->mode ? m->mode : "");
-		docker_put_variable(out, "OWNER", "");
+		script_put_variable(out, "TARGET", m->target);
+		script_put_variable(out, "MODE", m->mode ? m->mode : "");
+		script_put_variable(out, "OWNER", "");
 		(void)!buf_printf(out, "put_aside %zu\n", i);
 		if (is_bind) {
 			auto_json json_t *patterns =
@@ -216,16 +217,16 @@ static int put_mounts(struct stage *s, const struct run *run, struct buf *out, s
 			r = docker_bring(s, m->from, patterns, &dir, err);
 			if (r < 0)
 				break;
-			docker_put_variable(out, "FROM", dir);
+			script_put_variable(out, "FROM", dir);
 			(void)!buf_append_str(out, "bind_mount ");
-			docker_put_quoted(out, json_string_value(json_array_get(patterns, 0)));
+			script_put_quoted(out, json_string_value(json_array_get(patterns, 0)));
 			(void)!buf_append(out, "\n", 1);
 		} else {
 			(void)!buf_printf(out, "empty_mount");
 			(void)!buf_append(out, " ", 1);
-			docker_put_quoted(out, m->uid ? m->uid : "0");
+			script_put_quoted(out, m->uid ? m->uid : "0");
 			(void)!buf_append(out, " ", 1);
-			docker_put_quoted(out, m->gid ? m->gid : "0");
+			script_put_quoted(out, m->gid ? m->gid : "0");
 			(void)!buf_append(out, "\n", 1);
 		}
 	}
@@ -235,7 +236,7 @@ static int put_mounts(struct stage *s, const struct run *run, struct buf *out, s
 static void put_unmounts(const struct run *run, struct buf *out)
 {
 	for (size_t i = run->n_mounts; i-- > 0;) {
-		docker_put_variable(out, "TARGET", run->mounts[i].target);
+		script_put_variable(out, "TARGET", run->mounts[i].target);
 		(void)!buf_printf(out, "put_back %zu %s\n", i,
 		                  run->mounts[i].type && strcmp(run->mounts[i].type, "bind") != 0
 		                          ? "dir"
@@ -250,9 +251,9 @@ static int put_run(struct stage *s, const struct run *run, struct buf *out, stru
 
 	if (r < 0)
 		return r;
-	docker_put_variable(out, "WHO", s->user);
+	script_put_variable(out, "WHO", s->user);
 	(void)!buf_printf(out, "%s\ncd ", script_home);
-	docker_put_quoted(out, s->cwd);
+	script_put_quoted(out, s->cwd);
 	(void)!buf_printf(out, " || exit\nenv -i \"HOME=$home\" HOSTNAME=sandbox");
 	if (!json_object_get(s->env, "PATH"))
 		(void)!buf_printf(out, " PATH=" DOCKER_PATH);
@@ -260,7 +261,7 @@ static int put_run(struct stage *s, const struct run *run, struct buf *out, stru
 	put_environment(out, s->env, NULL);
 	if (!is_root) {
 		(void)!buf_printf(out, " " SUDO " -E -u ");
-		docker_put_quoted(out, s->user);
+		script_put_quoted(out, s->user);
 		(void)!buf_printf(out, " --");
 	}
 	r = put_command(s, run, out, err);
@@ -340,9 +341,9 @@ int docker_read_workdir(struct stage *s, struct err *err)
 	free(s->cwd);
 	s->cwd = take_ptr(word);
 	docker_open_part(s);
-	docker_put_variable(&script, "ROOT", s->is_tree ? DOCKER_TREE : "");
-	docker_put_variable(&script, "TARGET", s->cwd);
-	docker_put_variable(&script, "OWNER", s->user);
+	script_put_variable(&script, "ROOT", s->is_tree ? DOCKER_TREE : "");
+	script_put_variable(&script, "TARGET", s->cwd);
+	script_put_variable(&script, "OWNER", s->user);
 	(void)!buf_printf(&script, "%s\nmake_dirs \"$ROOT$TARGET\" \"$OWNER\"\n", script_place);
 	return docker_add_step(s, &script, /* is_last= */ false, err);
 }

@@ -2,15 +2,14 @@
 /*
  * While the steps are read, the current user, directory and variables are kept: they hold for the
  * following steps, and at the end for the template's sandboxes.
- *
- * Text from the client is quoted in the scripts. That is for correctness, not for security: a
- * client that may build may run anything in the build's sandbox.
  */
 #include "compat/e2b/control/steps.h"
 
 #include "base/buf.h"
 #include "build/parcel.h"
 #include "build/recipe/script.h"
+#include "build/recipe/script_text.h"
+#include "build/recipe/word.h"
 #include "compat/e2b/frame/body.h"
 
 #include <ctype.h>
@@ -43,36 +42,6 @@ struct step_words {
 	struct buf script;
 };
 
-static void put_quoted(struct buf *out, const char *text)
-{
-	(void)!buf_append(out, "'", 1);
-	for (; *text; text++) {
-		if (*text == '\'')
-			(void)!buf_append(out, "'\\''", 4);
-		else
-			(void)!buf_append(out, text, 1);
-	}
-	(void)!buf_append(out, "'", 1);
-}
-
-/* NAME='text' and a new line. */
-static void put_variable(struct buf *out, const char *name, const char *text)
-{
-	(void)!buf_printf(out, "%s=", name);
-	put_quoted(out, text);
-	(void)!buf_append(out, "\n", 1);
-}
-
-static bool is_variable(const char *name)
-{
-	if (!isalpha((unsigned char)*name) && *name != '_')
-		return false;
-	for (; *name; name++)
-		if (!isalnum((unsigned char)*name) && *name != '_')
-			return false;
-	return true;
-}
-
 /* Changes to the step's directory, with its variables. */
 static void put_place(const struct steps *s, struct buf *out)
 {
@@ -81,10 +50,10 @@ static void put_place(const struct steps *s, struct buf *out)
 
 	json_object_foreach (s->env, name, value) {
 		(void)!buf_printf(out, "export ");
-		put_variable(out, name, json_string_value(value));
+		script_put_variable(out, name, json_string_value(value));
 	}
 	(void)!buf_printf(out, "cd ");
-	put_quoted(out, s->cwd);
+	script_put_quoted(out, s->cwd);
 	(void)!buf_printf(out, " || exit\n");
 }
 
@@ -126,7 +95,7 @@ static int read_run(struct steps *s, struct step_words *w, struct err *err)
 	if (strcmp(s->user, "root") != 0)
 		(void)!buf_printf(&w->script, SUDO " -E -u %s -- ", s->user);
 	(void)!buf_printf(&w->script, "\"$shell\" -l -c ");
-	put_quoted(&w->script, w->args[0]);
+	script_put_quoted(&w->script, w->args[0]);
 	memcpy(s->user, was, sizeof(was));
 	return 0;
 }
@@ -168,11 +137,11 @@ static int read_copy(struct steps *s, struct step_words *w, struct err *err)
 	else
 		owner = xasprintf("%s:%s", s->user, s->user);
 	put_place(s, &w->script);
-	put_variable(&w->script, "NAME", w->args[0]);
-	put_variable(&w->script, "SRC", src);
-	put_variable(&w->script, "TARGET", w->args[1]);
-	put_variable(&w->script, "OWNER", owner);
-	put_variable(&w->script, "MODE", w->n_args > 3 ? w->args[3] : "");
+	script_put_variable(&w->script, "NAME", w->args[0]);
+	script_put_variable(&w->script, "SRC", src);
+	script_put_variable(&w->script, "TARGET", w->args[1]);
+	script_put_variable(&w->script, "OWNER", owner);
+	script_put_variable(&w->script, "MODE", w->n_args > 3 ? w->args[3] : "");
 	(void)!buf_printf(&w->script, "%s\ncopy_in\n", script_copy);
 	if (!is_listed(s->parcels, w->hash))
 		(void)json_array_append_new(s->parcels, json_string(w->hash));
@@ -233,7 +202,7 @@ static int read_env(struct steps *s, struct step_words *w, struct err *err)
 	for (size_t i = 0; i < w->n_args; i += 2) {
 		auto_free char *value = NULL;
 
-		if (!is_variable(w->args[i]))
+		if (!word_is_variable(w->args[i]))
 			return wrong(w, "has a name that no variable can have", err);
 		value = expanded(s, w->args[i + 1]);
 		if (!value)
@@ -260,8 +229,8 @@ static int read_workdir(struct steps *s, struct step_words *w, struct err *err)
 	if (len >= (int)sizeof(path))
 		return wrong(w, "has too long a path", err);
 	memcpy(s->cwd, path, sizeof(path));
-	put_variable(&w->script, "target", s->cwd);
-	put_variable(&w->script, "owner", s->user);
+	script_put_variable(&w->script, "target", s->cwd);
+	script_put_variable(&w->script, "owner", s->user);
 	/* New directories belong to the user. */
 	(void)!buf_printf(
 		&w->script,
@@ -363,10 +332,10 @@ static void put_check(const struct steps *s, const char *start, const char *read
 
 	put_place(s, &check);
 	if (start) {
-		put_variable(&check, "start", start);
+		script_put_variable(&check, "start", start);
 		(void)!buf_printf(&check, "sh -c \"$start\" >/dev/null 2>&1 </dev/null &\n");
 	}
-	put_variable(&check, "ready", ready);
+	script_put_variable(&check, "ready", ready);
 	(void)!buf_printf(&check, "i=0\n"
 	                          "until sh -c \"$ready\" >/dev/null 2>&1; do\n"
 	                          "	i=$((i + 1))\n"
