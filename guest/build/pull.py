@@ -42,7 +42,7 @@ DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 class Failed(Exception):
-    """Ends the pull. code: one of the words that src/build/transfer/pull_fetch.c knows."""
+    """Ends the pull. code: one of the words that src/build/registry/pull_fetch.c knows."""
 
     def __init__(self, code, message):
         super().__init__(message)
@@ -128,14 +128,14 @@ def parse(data, what):
     return value
 
 
-def wall_said(reply, data):
-    """What the wall itself answers, which no registry has said."""
+def wall_said(reply, data, shown):
+    """What the wall itself answers, which no registry has said. shown: whom it was asked for, as people know it."""
     kind = reply.getheader("X-Cloche-Wall")
     if not kind:
         return
     words = " ".join(data.decode("utf-8", "replace").split())[:300]
     if kind == "denied":
-        raise Failed("denied", words)
+        raise Failed("denied", f"pulls may not reach {shown}")
     raise Failed("untrusted", words) if "certificate" in words or "TLS" in words else Cut(words)
 
 
@@ -172,7 +172,7 @@ class Place:
         self.passed_over = authority(realm) if self.signs and not signs else ""
         _, connection, reply = get(realm, {"Authorization": PLACEHOLDER} if signs else {})
         data = small(connection, reply, f"the token of {realm.hostname}")
-        wall_said(reply, data)
+        wall_said(reply, data, realm.hostname)
         if reply.status in (401, 403):
             self.refuse()
         if reply.status != 200:
@@ -205,7 +205,7 @@ class Place:
             if reply.status in (200, 206, 416):
                 return connection, reply
             data = small(connection, reply, "an answer")
-            wall_said(reply, data)
+            wall_said(reply, data, self.shown if authority(url) == authority(self.url) else url.hostname)
             if reply.status == 401 and attempt < 2 and authority(url) == authority(self.url):
                 self.authorize(reply, before)
                 continue

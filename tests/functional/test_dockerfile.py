@@ -283,3 +283,23 @@ def test_the_command_line_sends_what_dockerignore_leaves(own, client, small, tmp
     client.delete_template("my-app")
     status, _, said = cli("template", "build", "--dockerfile", str(app / "none"))
     assert status != 0 and "cannot read" in said
+
+
+def test_run_without_a_command_runs_the_templates_own(own, client, build):
+    build('FROM docker-small\nWORKDIR /srv\nENTRYPOINT ["/bin/sh", "-c", "pwd; echo \\"$0\\"; exit 7"]\nCMD ["its own words"]\n')
+    cli = Cli(own)
+    assert cli("run", "--template", "docker-made")[:2] == (7, "/srv\nits own words\n")
+    assert cli.ok("run", "--template", "docker-made", "--", "echo", "another") == "another\n"
+    status, _, said = cli("run", "--template", "docker-small")
+    assert status == 125 and "the template 'docker-small' has no command of its own" in said and "--template docker-small -- COMMAND" in said
+    assert list(client.list(state="running")) == []
+
+
+def test_who_names_a_dockerfile_as_a_recipe_is_told_how(own, tmp_path):
+    (tmp_path / "Dockerfile").write_text("FROM scratch\n")
+    cli = Cli(own)
+    for word in (str(tmp_path), str(tmp_path / "Dockerfile")):
+        status, _, said = cli("template", "build", word)
+        assert status != 0 and f"cloche template build --dockerfile {word}" in said
+    status, _, said = cli("template", "build", "--dockerfile", str(tmp_path), str(tmp_path / "none"))
+    assert status != 0 and "there is no directory" in said

@@ -211,7 +211,7 @@ def test_a_digest_that_the_registry_answers_with_something_else_is_refused(walle
         ("hub.test:5000/team/app:2", errors.NotFound, "hub.test:5000 has no image team/app:2"),
         ("stranger-hub.test:5000/team/app:1", errors.SourceFailed, "certificate"),
         ("private.test/team/app:1", errors.SourceFailed, "private.test"),
-        ("127.0.0.1:5000/team/app:1", errors.SourceFailed, "127.0.0.1"),
+        ("127.0.0.1:5000/team/app:1", errors.SourceFailed, "pulls may not reach 127.0.0.1:5000"),
         ("nowhere.test/team/app:1", errors.SourceFailed, "nowhere.test"),
         ("team/app:1", errors.InvalidField, "names no registry"),
         ("hub.test/Team/app", errors.InvalidField, "no image's name"),

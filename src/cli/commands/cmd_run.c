@@ -7,6 +7,7 @@
 #include "base/fd.h"
 #include "cli/frame/command.h"
 #include "cli/session/fresh.h"
+#include "cli/session/own_command.h"
 #include "cli/session/script_language.h"
 #include "cli/session/session.h"
 #include "cli/session/spec.h"
@@ -163,6 +164,8 @@ static int make_plan(const struct command *c, struct plan *p, struct err *err)
 		r = plan_code(p, language ? language : language_default, opts->code, err);
 		return r < 0 ? r : add_words(p, c->words, c->n_words, err);
 	}
+	if (c->n_words == 0 && (opts->sandbox.template || opts->sandbox.image))
+		return 0; /* its own command, which is known once there is a sandbox of it */
 	if (c->n_words == 0) {
 		(void)err_set(err, ERR_INVALID_FIELD, 0, "there is nothing to run");
 		return err_hint(err, "cloche run -c 'print(6*7)', or cloche run --help");
@@ -253,8 +256,13 @@ static int run_in_sandbox(struct command *c, struct interrupt *interrupt, struct
 	status = fresh_create(c->remote, &opts->sandbox, &id, err);
 	if (status < 0)
 		return status;
-	status = interrupt_signal(interrupt) ? EXIT_SIGNAL + interrupt_signal(interrupt)
-	                                     : run_inside(c, interrupt, id, p, err);
+	if (json_array_size(p->argv) == 0) {
+		json_decref(take_ptr(p->argv));
+		status = own_command_read(c->remote, id, &p->argv, err);
+	}
+	if (status == 0)
+		status = interrupt_signal(interrupt) ? EXIT_SIGNAL + interrupt_signal(interrupt)
+		                                     : run_inside(c, interrupt, id, p, err);
 	if (opts->keep)
 		(void)fprintf(stderr, "cloche: the sandbox is kept: %s\n", id);
 	else
@@ -317,9 +325,12 @@ int cmd_run(int argc, char **argv)
 		.synopsis = "[OPTIONS] -c CODE [ARGS…]\n"
 			    "[OPTIONS] FILE [ARGS…]\n"
 			    "[OPTIONS] - [ARGS…]\n"
-			    "[OPTIONS] -- COMMAND [ARGS…]",
+			    "[OPTIONS] -- COMMAND [ARGS…]\n"
+			    "[OPTIONS] --image IMAGE|--template NAME",
 		.about = "Runs code, a file, code from stdin, or a command, in a fresh sandbox "
-			 "that is removed afterwards.\n"
+			 "that is removed afterwards;\n"
+			 "of an image or template without any of these, its own command "
+			 "(ENTRYPOINT and CMD).\n"
 			 "Output is printed as it is written. The exit status is the command's "
 			 "own, or 124 if its time was\n"
 			 "up, 125 if cloche failed, 126 if the command cannot be executed, 127 if "

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define RECIPE_MAX 65537
 
@@ -15,10 +16,20 @@
 static int put_recipe(json_t *body, const char *word, struct err *err)
 {
 	size_t len = strlen(word);
-	bool is_file = strchr(word, '/') || (len > 5 && strcmp(word + len - 5, ".toml") == 0);
+	const char *slash = strrchr(word, '/');
+	bool is_dockerfile = strcmp(slash ? slash + 1 : word, "Dockerfile") == 0;
+	bool is_file = slash || (len > 5 && strcmp(word + len - 5, ".toml") == 0);
 	auto_free char *text = xcalloc(1, RECIPE_MAX);
+	struct stat st;
 	int r;
 
+	if (stat(word, &st) == 0 &&
+	    (S_ISDIR(st.st_mode) ? is_file || *word == '.' : is_dockerfile)) {
+		(void)err_set(err, ERR_INVALID_FIELD, 0, "'%s' is no recipe", word);
+		return err_hint(err,
+		                "a Dockerfile is built by: cloche template build --dockerfile %s",
+		                word);
+	}
 	if (!is_file)
 		return json_object_set_new(body, "name", json_string(word));
 	r = fd_read_file(AT_FDCWD, word, text, RECIPE_MAX);

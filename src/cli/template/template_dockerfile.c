@@ -23,11 +23,13 @@ struct sending {
 static int find_paths(const char *path, const char *context, char **ret_file, char **ret_dir,
                       struct err *err)
 {
-	struct stat st;
+	struct stat st, in;
 	char *slash;
 
 	if (stat(path, &st) < 0)
 		return err_set(err, ERR_NOT_FOUND, errno, "cannot read '%s'", path);
+	if (context && (stat(context, &in) < 0 || !S_ISDIR(in.st_mode)))
+		return err_set(err, ERR_NOT_FOUND, 0, "there is no directory '%s'", context);
 	*ret_file = S_ISDIR(st.st_mode) ? xasprintf("%s/Dockerfile", path) : xstrdup(path);
 	*ret_dir = xstrdup(context ? context : *ret_file);
 	slash = context ? NULL : strrchr(*ret_dir, '/');
