@@ -59,6 +59,8 @@ struct builds_config {
 	const char *npm_registry, *pip_index; /* URLs, or NULL: their own defaults */
 	char **names; /* that builds may reach on private addresses too; or NULL */
 	struct registries_config registries; /* that images are pulled from */
+	/* Checks the manifest of an image that somebody else has made. */
+	int (*check_manifest)(const json_t *manifest, struct err *err);
 	uint64_t cache_bytes_max;
 	uint64_t sets_bytes_max; /* of packages (build/set.h) */
 };

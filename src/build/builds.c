@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "build/bases.h"
 #include "build/parcel.h"
 #include "build/recipe/recipe.h"
 #include "build/set.h"
@@ -46,6 +47,7 @@ struct build *build_new(struct builds *bs, const char *id)
 void build_free(struct build *b)
 {
 	exec_watch_remove(&b->watch);
+	bases_leave(b);
 	loop_timer_free(b->retry);
 	list_remove(&b->link);
 	b->owner->n--;
@@ -337,7 +339,7 @@ bool builds_need(const struct digest *image, void *arg)
 {
 	const struct builds *bs = arg;
 
-	if (cache_has(bs, image))
+	if (cache_has(bs, image) || bases_need(bs, image))
 		return true;
 	list_for_each (&bs->all, struct build, b, link)
 		if (!build_is_over(b) && digest_equal(&b->image, image))

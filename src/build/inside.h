@@ -97,6 +97,7 @@ struct build {
 	struct image_seal *seal; /* while it is under way */
 	struct fill *fill;       /* likewise */
 	struct carry *carry;     /* likewise */
+	struct base_pull *pulling; /* an image that it starts from; likewise */
 	struct spool *log;
 	struct list watches;
 	bool is_turn_due;
@@ -107,6 +108,8 @@ void job_begin(struct build *b);  /* a queued one starts */
 void job_rejoin(struct build *b); /* a running one goes on after a restart */
 void job_cancel(struct build *b);
 void job_on_template(struct build *b); /* the build that it waited for has ended */
+/* The image that it waited for is here; or why not. */
+void job_on_base(struct build *b, const struct err *err);
 
 /* plan.c, reach.c */
 const char *plan_arch(void);       /* this machine's, as Debian and images name it */
@@ -128,6 +131,11 @@ void build_tell(struct build *b); /* those who watch it */
 void build_say_line(struct build *b, const char *line, size_t len);
 void build_say(struct build *b, const char *text);
 void build_emit(const struct build *b, enum event_type type);
+
+/* set.c */
+struct template;
+/* Removes sets that are not needed or too many; newest stays, or is NULL. */
+void set_trim(struct builds *bs, const struct template *newest);
 
 /* publish.c */
 must_check int publish_build(struct build *b, struct err *err);

@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "build/bases.h"
 #include "build/carry.h"
 #include "build/fill.h"
 #include "build/part.h"
@@ -36,8 +37,8 @@
 #define ATTEMPTS_MAX 5
 #define RETRY_US                                                                                   \
 	(UINT64_C(5) * 1000 * 1000) /* before the second try; thrice as long before each other */
-#define ROOM_BYTES (2048 * MIB)     /* on the host's disk, before anything is fetched */
-#define STEP_MS    (UINT64_C(45) * 60 * 1000) /* a sandbox's whole life */
+#define TURN_US SECOND_US           /* until one looks again whether there is room for a pull */
+#define STEP_MS (UINT64_C(45) * 60 * 1000) /* a sandbox's whole life */
 
 static void begin_step(struct build *b);
 static void set_out(struct build *b);
@@ -107,6 +108,7 @@ static void end_job(struct build *b, const struct err *err)
 	b->retry = NULL;
 	fill_cancel(&b->fill);
 	carry_cancel(&b->carry);
+	bases_leave(b);
 	if (err && b->error.code == ERR_NONE)
 		b->error = *err;
 	b->phase = PHASE_DELETING;
@@ -599,6 +601,16 @@ static void begin_step(struct build *b)
 		create_sandbox(b);
 }
 
+/* Told when it is here, or looked for again if its pull could not begin. */
+static void wait_for_base(struct build *b)
+{
+	if (b->pulling)
+		return;
+	if (!b->retry)
+		b->retry = loop_timer_new(b->owner->config.loop, on_retry, b);
+	loop_timer_set_in(b->retry, TURN_US);
+}
+
 static void set_out(struct build *b)
 {
 	struct err err = {0};
@@ -607,7 +619,9 @@ static void set_out(struct build *b)
 	if (r < 0) {
 		end_job(b, &err);
 	} else if (r > 0) {
-		if (b->phase != PHASE_WAITING)
+		if (bases_are_due(b))
+			wait_for_base(b);
+		else if (b->phase != PHASE_WAITING)
 			build_say(b, "== waiting for the template that this one starts from");
 		b->phase = PHASE_WAITING;
 		note(b);
@@ -634,6 +648,14 @@ void job_on_template(struct build *b)
 	set_out(b);
 }
 
+void job_on_base(struct build *b, const struct err *err)
+{
+	if (err)
+		end_job(b, err);
+	else
+		set_out(b);
+}
+
 static void on_stray_deleted(struct sandbox *s, const struct err *err, void *arg)
 {
 	struct build *b = arg;
@@ -652,7 +674,7 @@ void job_rejoin(struct build *b)
 	struct err err;
 
 	report_init(&b->report, put_line, b);
-	if (!b->suite[0] && digest_is_zero(&b->image) && !part_is_any(b)) {
+	if (bases_are_due(b) || (!b->suite[0] && digest_is_zero(&b->image) && !part_is_any(b))) {
 		set_out(b);
 	} else if (b->attempts > ATTEMPTS_MAX) {
 		(void)err_set(&err, ERR_INTERNAL, 0,

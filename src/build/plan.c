@@ -2,6 +2,7 @@
 #include "build/plan.h"
 
 #include "base/parse.h"
+#include "build/bases.h"
 #include "build/part.h"
 #include "build/recipe/recipe.h"
 #include "build/recipe/script.h"
@@ -153,7 +154,8 @@ bool plan_is_last(const struct build *b, enum step step)
 
 void plan_place(const struct build *b, unsigned *ret_index, unsigned *ret_count)
 {
-	*ret_index = *ret_count = 0;
+	*ret_index = 0;
+	*ret_count = bases_are_due(b); /* before all others */
 	for (enum step s = 0; s < STEP_COUNT; s++) {
 		const size_t n = s == STEP_PART    ? part_count(b)
 		                 : s == STEP_CARRY ? 0 /* it is of its part */

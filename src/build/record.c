@@ -211,6 +211,8 @@ static unsigned done_permille(const struct build *b, unsigned index, unsigned co
 		of_step = o->permille > 0      ? 400 + o->permille / 2
 		          : o->bytes_total > 0 ? (unsigned)(400 * o->bytes_done / o->bytes_total)
 		                               : 0;
+	if (b->pulling && o->bytes_total > 0)
+		of_step = (unsigned)(900 * MIN(o->bytes_done, o->bytes_total) / o->bytes_total);
 	return (index * 1000 + of_step) / count;
 }
 
@@ -240,7 +242,7 @@ static void put_progress(struct json_writer *w, const struct build *b)
 	permille = done_permille(b, index, count);
 	left_us = time_left(unconst(b), permille, now_us);
 	json_open_object(w, "progress");
-	json_put_str(w, "step", step_name(MIN(b->step, STEP_CHECKS)));
+	json_put_str(w, "step", b->pulling ? "pull" : step_name(MIN(b->step, STEP_CHECKS)));
 	json_put_u64(w, "index", index);
 	json_put_u64(w, "count", count);
 	json_put_double(w, "fraction", permille / 1000.0);

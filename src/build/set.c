@@ -2,6 +2,7 @@
 #include "build/set.h"
 
 #include "base/log.h"
+#include "build/bases.h"
 #include "build/inside.h"
 #include "build/recipe/package.h"
 #include "sandbox/code/language.h"
@@ -216,7 +217,8 @@ static void look_at(struct template *t, void *arg)
 	s->bytes += template_bytes(t);
 	if (s->newest && strcmp(template_project_id(t), template_project_id(s->newest)) == 0)
 		s->n_of_project++;
-	if (t == s->newest || image_count_users(fleet, template_image(t)) > 0)
+	if (t == s->newest || image_count_users(fleet, template_image(t)) > 0 ||
+	    bases_need(s->bs, template_image(t)))
 		return;
 	if (is_stale(fleet, t))
 		s->stale = t;

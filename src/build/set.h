@@ -28,5 +28,3 @@ must_check int set_find(struct builds *bs, const struct set_wish *wish, struct t
                         struct build **ret_build, struct err *err);
 /* Writes the set like a finished build. */
 void set_to_json(const struct template *set, struct json_writer *w, const char *name);
-/* Removes sets that are too many; never the newest (NULL: there is none). */
-void set_trim(struct builds *bs, const struct template *newest);

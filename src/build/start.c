@@ -5,6 +5,7 @@
  * recipe comes with cloche, it is built first.
  */
 #include "base/units.h"
+#include "build/bases.h"
 #include "build/part.h"
 #include "build/plan.h"
 
@@ -109,6 +110,10 @@ static int find_start(struct build *b, struct err *err)
 	auto_free char *sources = NULL;
 	int r = 0;
 
+	if (bases_are_due(b))
+		r = bases_find(b, err);
+	if (r != 0)
+		return r;
 	if (part_is_any(b)) {
 		b->archive_date = b->created_us / 1000000; /* no file in it is newer */
 		if (part_count(b) == 0)                    /* the template is what it starts from */

@@ -9,6 +9,10 @@
 
 static int find(const char *reference, struct docker_base *ret, void *arg, struct err *err)
 {
+	if (strncmp(reference, "open/", 5) == 0) {
+		*ret = (struct docker_base){.is_open = true, .name = reference};
+		return 0;
+	}
 	if (strcmp(reference, "base") != 0)
 		return err_field(err, "dockerfile", "there is no template '%s'", reference);
 	memset(ret->image.bytes, 7, sizeof(ret->image.bytes));
@@ -240,6 +244,17 @@ TEST(only_stages_that_the_target_needs_have_parts)
 	CHECK_INT(json_array_size(parts_of(two)), 2);
 	CHECK(plan_with(text, json_object(), NULL, "five", &wrong, &err) < 0);
 	CHECK_STR(err.message, "target: the Dockerfile has no stage 'five'");
+}
+
+TEST(images_that_are_open_and_needed_are_named_once)
+{
+	auto_json json_t *recipe = plan("FROM open/unused AS unused\nRUN x\n"
+	                                "FROM open/a:1 AS a\nRUN x\n"
+	                                "FROM open/a:1\nCOPY --from=open/b /x /\n"
+	                                "COPY --from=a /y /\n");
+	auto_free char *pulls = json_dumps(json_object_get(recipe, "pulls"), JSON_COMPACT);
+
+	CHECK_STR(pulls, "[\"open/a:1\",\"open/b\"]");
 }
 
 TEST(what_is_not_known_is_refused_with_its_line)

@@ -2,58 +2,12 @@
 #include "api/templates/dockerfile_build.h"
 
 #include "api/frame/find.h"
-#include "build/dockerfile/dockerfile_plan.h"
+#include "build/bases.h"
 #include "build/parcel.h"
 #include "build/recipe/recipe.h"
 #include "sandbox/storage/template.h"
 
 #include <string.h>
-
-#if defined(__x86_64__)
-#define ARCH "amd64"
-#else
-#define ARCH "arm64"
-#endif
-
-/* There is no such template. An image of a registry has to be imported first. */
-static int refuse_base(const char *reference, const char *name, struct err *err)
-{
-	if (strcmp(reference, TEMPLATE_HOST) == 0)
-		return err_field(err, "dockerfile",
-		                 "'" TEMPLATE_HOST
-		                 "' is this machine's own programs, and no image");
-	(void)err_field(err, "dockerfile", "there is no template '%.64s'", reference);
-	if (recipe_shipped(reference))
-		return err_hint(err, "it comes with cloche: cloche template build %.64s",
-		                reference);
-	return err_hint(
-		err,
-		"fetch the image once, and build again: cloche template pull --name %.64s %.128s",
-		name, reference);
-}
-
-/* What FROM names: a template by its own name, or an image that was imported, by its reference. */
-static int find_base(const char *reference, struct docker_base *ret, void *arg, struct err *err)
-{
-	const struct http_req *req = arg;
-	const struct api *api = http_app_arg(req);
-	char name[TEMPLATE_NAME_MAX + 1];
-	const struct template *t = template_find(api->fleet, caller_project(req), reference);
-
-	template_name_of_image(reference, name, sizeof(name));
-	if (!t)
-		t = template_find(api->fleet, caller_project(req), name);
-	if (!t)
-		return refuse_base(reference, name, err);
-	/* Else a Dockerfile would run a client's own image in a jail. */
-	if (fleet_forbids(api->fleet, ENGINE_BASE))
-		return err_set(err, ERR_FORBIDDEN, 0,
-		               "this daemon's settings forbid jails, in which builds run");
-	*ret = (struct docker_base){.image = *template_image(t),
-	                            .name = template_name(t),
-	                            .manifest = template_manifest(t)};
-	return 0;
-}
 
 static int check_args(const json_t *args, struct err *err)
 {
@@ -93,27 +47,14 @@ static int check_body(const struct http_req *req, const struct dockerfile_body *
 int dockerfile_recipe(const struct http_req *req, const struct dockerfile_body *body, json_t **ret,
                       struct err *err)
 {
-	const struct docker_request request = {.text = body->text,
-	                                       .len = strlen(body->text),
-	                                       .target = body->target,
-	                                       .build_args = body->build_args,
-	                                       .arch = ARCH,
-	                                       .find = find_base,
-	                                       .arg = unconst(req)};
-	auto_json json_t *recipe = json_object();
-	json_t *plan;
+	const struct api *api = http_app_arg(req);
+	const struct bases_wish wish = {.project_id = caller_project(req),
+	                                .text = body->text,
+	                                .name = body->name,
+	                                .files = body->files,
+	                                .target = body->target,
+	                                .build_args = body->build_args};
 	int r = check_body(req, body, err);
 
-	if (r == 0)
-		r = docker_plan(&request, recipe, err);
-	if (r < 0)
-		return r;
-	plan = json_object_get(recipe, "dockerfile");
-	if (json_array_size(json_object_get(plan, "copies")) > 0 && !body->files)
-		return err_field(err, "files", "the Dockerfile copies files, and none were sent");
-	if (body->files)
-		(void)json_object_set_new(plan, "context", json_string(body->files));
-	(void)json_object_set_new(recipe, "name", json_string(body->name));
-	*ret = take_ptr(recipe);
-	return 0;
+	return r < 0 ? r : bases_plan(api->builds, &wish, ret, err);
 }

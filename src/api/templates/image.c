@@ -5,8 +5,9 @@
 
 #include "api/frame/find.h"
 #include "api/frame/reply.h"
-#include "api/templates/templates.h"
+#include "base/clock.h"
 #include "build/transfer/image_find.h"
+#include "sandbox/storage/template.h"
 
 struct hold {
 	struct http_req *req;
@@ -47,8 +48,12 @@ int find_pulled(struct http_req *req, struct sandbox_spec *spec, struct err *err
 	hold = xnew0(struct hold);
 	*hold = (struct hold){.req = req, .wait = {.fn = on_pulled, .arg = hold}};
 	list_init(&hold->wait.link);
-	r = image_find(api->builds, caller_project(req), spec->image_ref, check_manifest, &t,
-	               &hold->wait, err);
+	r = image_find(api->builds,
+	               &(struct image_wish){.project_id = caller_project(req),
+	                                    .ref = spec->image_ref,
+	                                    .field = "image",
+	                                    .oldest_us = clock_wall_us() - IMAGE_FRESH_US},
+	               &t, &hold->wait, err);
 	if (r == 1) {
 		http_on_done(req, on_client_done, hold);
 		return r;

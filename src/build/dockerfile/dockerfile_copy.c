@@ -130,7 +130,8 @@ static int find_from(const struct stage *s, const char *from, json_t **ret, stru
 		return r;
 	}
 	digest_to_hex(&base.image, image);
-	*ret = json_pack("{ss}", "image", image);
+	*ret = base.is_open ? json_pack("{ss}", "pull", base.name)
+	                    : json_pack("{ss}", "image", image);
 	return 0;
 }
 

@@ -294,6 +294,8 @@ static json_t *describe_base(struct plan *p, const struct docker_base *base)
 	json_t *row;
 
 	(void)p;
+	if (base->is_open)
+		return json_pack("{ssss}", "pull", base->name, "name", base->name);
 	digest_to_hex(&base->image, image);
 	row = json_pack("{ssss}", "image", image, "name", base->name);
 	if (suite)
@@ -439,12 +441,45 @@ static void keep_needed(const struct plan *p, size_t target)
 			}
 		}
 	}
+	for (size_t stage = 0; stage < json_array_size(p->stages); stage++)
+		if (!needed[stage])
+			(void)json_object_del(json_array_get(p->stages, stage), "pull");
 	for (size_t k = json_array_size(p->parts); k-- > 0;) {
 		const json_t *part = json_array_get(p->parts, k);
 
 		if (!needed[json_integer_value(json_object_get(part, "stage"))])
 			(void)json_array_remove(p->parts, k);
 	}
+}
+
+static void add_pulls(const json_t *rows, json_t *found)
+{
+	size_t i;
+	json_t *row;
+
+	json_array_foreach(rows, i, row)
+	{
+		json_t *reference = json_object_get(row, "pull");
+
+		if (reference)
+			(void)json_object_set(found, json_string_value(reference), reference);
+	}
+}
+
+/* Which images are open, each once. */
+static json_t *list_pulls(const struct plan *p)
+{
+	auto_json json_t *found = json_object();
+	json_t *pulls = json_array(), *reference;
+	const char *word;
+
+	add_pulls(p->stages, found);
+	for (size_t k = 0; k < json_array_size(p->parts); k++)
+		add_pulls(json_object_get(json_array_get(p->parts, k), "carries"), found);
+	json_object_foreach (found, word, reference) {
+		(void)json_array_append(pulls, reference);
+	}
+	return pulls;
 }
 
 /* The target's facts are the template's. */
@@ -477,6 +512,7 @@ int docker_plan(const struct docker_request *request, json_t *recipe, struct err
 {
 	struct dockerfile file = {0};
 	auto_json json_t *names = json_object(), *globals = json_object(), *used = json_object();
+	auto_json json_t *pulls = NULL;
 	json_t *plan = json_pack("{s[]s[]s[]}", "stages", "parts", "copies");
 	struct plan p = {.request = request,
 	                 .file = &file,
@@ -496,10 +532,15 @@ int docker_plan(const struct docker_request *request, json_t *recipe, struct err
 		r = read_stage(&p, &at, err);
 	if (r == 0)
 		r = find_target(&p, &target, err);
-	if (r == 0)
-		r = check_args(&p, err);
 	if (r == 0) {
 		keep_needed(&p, target);
+		pulls = list_pulls(&p);
+		if (json_array_size(pulls) > 0)
+			(void)json_object_set(recipe, "pulls", pulls);
+		else /* an ONBUILD of an open image may have the ARG */
+			r = check_args(&p, err);
+	}
+	if (r == 0) {
 		put_facts(&p, target, recipe);
 		(void)json_object_set_new(plan, "target", json_integer((json_int_t)target));
 	}

@@ -31,6 +31,7 @@
 
 struct docker_base { /* what FROM and COPY --from name */
 	struct digest image;
+	bool is_open;           /* the image is not known yet: name is its reference */
 	const char *name;       /* of the template */
 	const json_t *manifest; /* borrowed until the plan is made */
 };
@@ -46,5 +47,6 @@ struct docker_request { /* borrowed for the call */
 	void *arg;
 };
 
-/* Adds to the recipe. Errors name the line. */
+/* Adds to the recipe. Errors name the line. If a stage that is needed starts from an open image, or
+ * copies from one, `pulls` in the recipe has their references, and the plan cannot be run. */
 must_check int docker_plan(const struct docker_request *request, json_t *recipe, struct err *err);

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "build/transfer/image_find.h"
 
-#include "base/clock.h"
 #include "build/inside.h"
 #include "build/registry/pull.h"
-#include "build/set.h"
 #include "build/transfer/import.h"
 #include "sandbox/storage/template.h"
 
@@ -56,9 +54,18 @@ static char *make_name(const char *ref)
 	                 KEY_CHARS, key);
 }
 
-static bool is_fresh(const struct template *t, const char *ref)
+static bool is_fresh(const struct template *t, const char *ref, uint64_t oldest_us)
 {
-	return strchr(ref, '@') || clock_wall_us() < template_created_us(t) + IMAGE_FRESH_US;
+	return strchr(ref, '@') || template_created_us(t) >= oldest_us;
+}
+
+static void on_progress(enum import_phase phase, uint64_t bytes, uint64_t total, void *arg)
+{
+	const struct image_pull *p = arg;
+
+	list_for_each (&p->waits, struct image_wait, w, link)
+		if (w->on_progress)
+			w->on_progress(phase, bytes, total, w->arg);
 }
 
 static void on_end(struct template *t, const struct err *err, void *arg)
@@ -89,8 +96,7 @@ static struct image_pull *find_pull(struct builds *bs, const char *project_id, c
 
 /* Owns name; takes pull on success. */
 static int begin(struct builds *bs, const char *project_id, char *name, struct pull *pull,
-                 int (*check)(const json_t *manifest, struct err *err), struct image_pull **ret,
-                 struct err *err)
+                 struct image_pull **ret, struct err *err)
 {
 	struct image_pull *p = xnew0(struct image_pull);
 	const struct import_spec spec = {.project_id = project_id,
@@ -103,7 +109,8 @@ static int begin(struct builds *bs, const char *project_id, char *name, struct p
 
 	p->owner = bs;
 	p->name = name;
-	p->ops = (struct import_ops){.check = check, .on_end = on_end};
+	p->ops = (struct import_ops){
+		.check = bs->config.check_manifest, .on_progress = on_progress, .on_end = on_end};
 	(void)snprintf(p->project_id, sizeof(p->project_id), "%s", project_id);
 	list_init(&p->waits);
 	list_append(&bs->image_pulls, &p->link);
@@ -115,11 +122,29 @@ static int begin(struct builds *bs, const char *project_id, char *name, struct p
 	return r;
 }
 
-int image_find(struct builds *bs, const char *project_id, const char *ref,
-               int (*check)(const json_t *manifest, struct err *err), struct template **ret,
-               struct image_wait *w, struct err *err)
+const struct template *image_peek(struct builds *bs, const char *project_id, const char *ref)
 {
 	const struct pull_wish wish = {.project_id = project_id, .ref = ref, .field = "image"};
+	const struct template *t;
+	struct pull *pull;
+	struct err err;
+	char *name;
+
+	if (pull_plan(bs, &wish, &pull, &err) < 0)
+		return NULL;
+	name = make_name(pull_ref(pull));
+	t = template_find(bs->config.fleet, project_id, name);
+	free(name);
+	pull_free(pull);
+	return t;
+}
+
+int image_find(struct builds *bs, const struct image_wish *image, struct template **ret,
+               struct image_wait *w, struct err *err)
+{
+	const char *const project_id = image->project_id;
+	const struct pull_wish wish = {
+		.project_id = project_id, .ref = image->ref, .field = image->field};
 	struct image_pull *p;
 	struct pull *pull;
 	char *name;
@@ -130,11 +155,11 @@ int image_find(struct builds *bs, const char *project_id, const char *ref,
 	name = make_name(pull_ref(pull));
 	*ret = template_find(bs->config.fleet, project_id, name);
 	p = find_pull(bs, project_id, name);
-	if ((*ret && is_fresh(*ret, pull_ref(pull))) || p) {
+	if ((*ret && is_fresh(*ret, pull_ref(pull), image->oldest_us)) || p) {
 		free(name);
 	} else {
 		*ret = NULL;
-		r = begin(bs, project_id, name, pull, check, &p, err);
+		r = begin(bs, project_id, name, pull, &p, err);
 		if (r == 0)
 			pull = NULL; /* the import's */
 	}

@@ -6,11 +6,12 @@
  * template's name ("python+" and a hash over the reference). It is counted and removed like a
  * package set (build/set.h).
  *
- * A digest means one image for ever. A tag may be moved: if its image was pulled longer ago than
- * IMAGE_FRESH_US, it is pulled again.
+ * A digest means one image for ever. A tag may be moved: who asks says how long ago its image may
+ * have been pulled, IMAGE_FRESH_US if nothing else is said.
  */
 #include "base/units.h"
 #include "build/build.h"
+#include "build/transfer/import.h"
 
 #define IMAGE_FRESH_US (UINT64_C(3600) * SECOND_US)
 
@@ -20,11 +21,19 @@ struct template;
 struct image_wait {
 	struct list link;
 	void (*fn)(const struct err *err, void *arg);
+	/* As of an import; or NULL. */
+	void (*on_progress)(enum import_phase phase, uint64_t bytes, uint64_t total, void *arg);
 	void *arg;
 };
 void image_wait_remove(struct image_wait *w); /* twice is fine */
 
-/* 0: *ret is its template. 1: it is being pulled, and *w is called. check: as of an import. */
-must_check int image_find(struct builds *bs, const char *project_id, const char *ref,
-                          int (*check)(const json_t *manifest, struct err *err),
-                          struct template **ret, struct image_wait *w, struct err *err);
+struct image_wish { /* borrowed for the call */
+	const char *project_id;
+	const char *ref, *field; /* the image, and what an error calls it */
+	uint64_t oldest_us;      /* one that a tag named before this time is not taken */
+};
+/* 0: *ret is its template. 1: it is being pulled, and *w is called. */
+must_check int image_find(struct builds *bs, const struct image_wish *wish, struct template **ret,
+                          struct image_wait *w, struct err *err);
+/* Its template if it was pulled, at whatever time; or NULL. */
+const struct template *image_peek(struct builds *bs, const char *project_id, const char *ref);

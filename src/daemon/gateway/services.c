@@ -5,6 +5,7 @@
  */
 #include "api/operate/metrics.h"
 #include "api/operate/problems.h"
+#include "api/templates/templates.h"
 #include "base/clock.h"
 #include "build/build.h"
 #include "compat/compat.h"
@@ -355,6 +356,7 @@ static int open_builds(struct gateway *g, struct err *err)
 		.registries = {.place = c->registries_default,
 	                       .mirrors = c->registries_mirrors,
 	                       .credentials = c->registries_credentials},
+		.check_manifest = check_manifest,
 		.cache_bytes_max = c->templates_cache,
 		.sets_bytes_max = c->templates_packages,
 	};

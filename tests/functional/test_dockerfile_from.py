@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dockerfiles whose FROM is an image of a registry: pulled by reference and digest, told, kept for the next build, and refused with the reason."""
+
+import pytest
+from cloche import Client, errors
+from harness.cli import Cli
+from harness.daemon import Daemon, free_port, wait_for
+from harness.internet import HUB
+from harness.certificates import Authority
+from harness.oci import busybox_layer, layout_of
+from harness.registry import PASSWORD, Registry, htpasswd
+from harness.running import running
+
+CONFIG = {"Env": ["PATH=/bin", "STAGE=pulled"], "User": "app", "WorkingDir": "/etc", "Entrypoint": ["/bin/sh"], "Cmd": ["-c", "env"]}
+
+
+def push(registry, directory, name, *, config=CONFIG, mark=b"1\n"):
+    layout_of(busybox_layer().add("etc/second", mark), config=config).write(directory)
+    return registry.push(directory, name)
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory):
+    registry = Registry("127.0.0.1", free_port())
+    registry.pinned = push(registry, tmp_path_factory.mktemp("image"), "library/app:1")
+    yield registry
+    registry.close()
+
+
+@pytest.fixture(scope="module")
+def own(registry):
+    """Names without a registry are looked for in the real one on this host."""
+    with running(Daemon("--pool-max", "0", "--network-may-open", "127.0.0.1/32", "--registry-default", f"{registry.at}/library")) as daemon:
+        yield daemon
+
+
+@pytest.fixture(scope="module")
+def client(own):
+    with Client(own.url, own.key) as client:
+        yield client
+
+
+@pytest.fixture
+def build(client):
+    def make(text, name="from-made", **more):
+        log = []
+        done = client.build_template(dockerfile=text, name=name, on_log=log.append, **more)
+        return client.template(name), done, "".join(log)
+
+    yield make
+    try:
+        client.delete_template("from-made")
+    except errors.NotFound:
+        pass
+
+
+def pulls(registry, what="library/app"):
+    return registry.log().count(f"GET /v2/{what}/manifests/")
+
+
+def test_an_unknown_base_is_pulled_once_and_the_build_starts_from_what_it_says(client, build, registry, own):
+    before = pulls(registry)
+    text = "FROM app:1 AS base\nRUN cat second > /tmp/seen; pwd >> /tmp/seen; id -un >> /tmp/seen; echo $STAGE >> /tmp/seen; cat /tmp/seen\n"
+    made, done, log = build(text)
+    assert "== pull: app:1" in log and "\n1\n/etc\napp\npulled\n" in log, log
+    assert (made["manifest"]["user"], made["manifest"]["cwd"], made["manifest"]["env"]["STAGE"]) == ("app", "/etc", "pulled")
+    assert "source" not in made["manifest"]["recipe"] and "pulls" not in made["manifest"]["recipe"]
+    assert pulls(registry) == before + 1
+    _, again, log = build(text)
+    assert again["cached"] and "== pull" not in log and pulls(registry) == before + 1
+    assert build(text, fresh=True)[1]["state"] == "ready" and pulls(registry) == before + 2
+
+
+def test_a_digest_pins_the_base_and_a_moved_tag_does_not_matter(client, build, registry, tmp_path):
+    push(registry, tmp_path, "library/moved:1", mark=b"old\n")
+    old = registry.pinned
+    assert push(registry, tmp_path / "new", "library/app:2", mark=b"new\n") != old
+    _, _, log = build(f"FROM {registry.at}/library/app:2@{old}\nUSER root\nRUN cat /etc/second\n")
+    assert f"@{old}" in log and "\n1\n" in log
+    with pytest.raises(errors.NotFound, match="has no image library/app@sha256:000"):
+        build(f"FROM {registry.at}/library/app@sha256:{'0' * 64}\n")
+
+
+def test_stages_and_copies_take_images_too_and_one_that_nobody_needs_is_not_pulled(client, build, registry, tmp_path):
+    push(registry, tmp_path, "library/tools:1", mark=b"tool\n")
+    text = """FROM nobody-needs-it:9 AS unused
+RUN true
+FROM app:1
+USER root
+COPY --from=tools:1 /etc/second /tool
+RUN --mount=type=bind,from=tools:1,source=/etc,target=/in cat /in/second /tool
+"""
+    _, _, log = build(text)
+    assert "== pull: tools:1" in log and "\ntool\ntool\n" in log and "nobody-needs-it" not in log
+
+
+def test_a_base_that_is_not_there_ends_the_build_with_the_reason_and_leaves_nothing(client, build):
+    with pytest.raises(errors.NotFound, match=r"FROM 'none:1', which is no template: .* has no image library/none:1"):
+        build("FROM none:1\nRUN true\n")
+    with pytest.raises(errors.InvalidField, match=r"line 1: there is no template 'Not_A_Name'.* is no image's name"):
+        build("FROM Not_A_Name\n")
+    with pytest.raises(errors.InvalidField, match=r"line 2: there is no instruction 'RUNN'"):
+        build("FROM none:1\nRUNN x\n")
+    with pytest.raises(errors.InvalidField, match="there is no template 'bun'") as refused:
+        build("FROM bun\n")
+    assert "cloche template build bun" in refused.value.hint and "bun:latest" in refused.value.hint
+    assert "from-made" not in [t["name"] for t in client.templates()]
+
+
+def test_the_command_line_shows_the_pull_and_a_restart_in_the_middle_of_one_begins_it_again(own, client, registry, tmp_path):
+    push(registry, tmp_path / "image", "library/slow:1")
+    (tmp_path / "Dockerfile").write_text("FROM slow:1\nUSER root\nRUN cat /etc/second > /made\n")
+    registry.process.send_signal(19)  # it answers nothing
+    try:
+        build = client.start_build(name="from-slow", dockerfile=(tmp_path / "Dockerfile").read_text())
+        wait_for(lambda: (client.get_build(build["id"])["progress"] or {}).get("step") == "pull", what="the pull to begin")
+        own.kill_parts("gateway")
+        wait_for(lambda: (client.get_build(build["id"])["progress"] or {}).get("step") == "pull", what="the pull to begin again")
+    finally:
+        registry.process.send_signal(18)
+    wait_for(lambda: client.get_build(build["id"])["state"] == "ready", what="the build")
+    client.delete_template("from-slow")
+    said = Cli(own).ok("template", "build", "--dockerfile", str(tmp_path), "--name", "from-slow")
+    assert said.startswith("from-slow ")
+    client.delete_template("from-slow")
+
+
+def test_a_build_that_waits_for_its_base_can_be_cancelled(client, registry, tmp_path):
+    push(registry, tmp_path, "library/stuck:1")
+    registry.process.send_signal(19)
+    try:
+        build = client.start_build(name="from-stuck", dockerfile="FROM stuck:1\n")
+        wait_for(lambda: (client.get_build(build["id"])["progress"] or {}).get("step") == "pull", what="the pull to begin")
+        client.cancel_build(build["id"])
+        assert client.get_build(build["id"])["state"] == "cancelled"
+    finally:
+        registry.process.send_signal(18)
+
+
+def test_a_private_registry_is_opened_by_the_settings(internet, tmp_path):
+    pair = Authority.of(internet.ca_file).issue("hub.test")
+    hub = Registry(HUB, 5070, prefix=internet.enter(internet.outer), pair=pair, options=htpasswd(tmp_path, "bot"))
+    open_hub = Registry(HUB, 5071, prefix=internet.enter(internet.outer), pair=pair, data=hub.data)
+    internet.set_zone({"hub.test": [HUB]})
+    try:
+        push(open_hub, tmp_path / "image", "team/app:1")
+        with running(internet.daemon("--registry-credentials", "hub.test:5070=bot:REGISTRY")) as daemon:
+            with Client(f"unix:{daemon.socket}", daemon.key, timeout=600) as client:
+                with pytest.raises(errors.SourceFailed, match="no credentials are known") as refused:
+                    client.build_template(name="private", dockerfile="FROM hub.test:5070/team/app:1\n")
+                assert "no secret 'REGISTRY'" in refused.value.hint
+                client.set_secret("REGISTRY", PASSWORD)
+                client.build_template(name="private", dockerfile="FROM hub.test:5070/team/app:1\nRUN true\n")
+                assert client.template("private")["manifest"]["user"] == "app"
+                assert PASSWORD not in daemon.log()
+    finally:
+        internet.set_zone({})
+        open_hub.close()
+        hub.close()
