@@ -7,8 +7,6 @@
 #include <linux/prctl.h>
 #include <sys/mman.h>
 
-#define ADDRESS_MAX (1UL << 48) /* a kernel gives no more unasked */
-
 #ifndef MAP_DROPPABLE
 #define MAP_DROPPABLE 0x08
 #endif
@@ -22,25 +20,6 @@ static long map(uint64_t at, uint64_t len, long protection, long flags, int fd, 
 	return call6(__NR_mmap, (long)at, (long)len, protection, flags, fd, (long)offset);
 }
 
-static int overlaps(const struct entry *e, uint64_t begin, uint64_t end)
-{
-	return e->begin < end && e->begin + e->len > begin;
-}
-
-static int is_entry_sound(const struct entry *e, uint64_t size)
-{
-	const int has_pages = e->kind == KIND_PAGES || e->kind == KIND_STACK;
-
-	return e->kind < KIND_COUNT && !((e->begin | e->len | e->offset) & (PAGE - 1)) &&
-	       e->len > 0 && e->begin >= 16 * PAGE && e->len <= ADDRESS_MAX &&
-	       e->begin <= ADDRESS_MAX - e->len &&
-	       !(e->protection & ~(uint32_t)(PROT_READ | PROT_WRITE | PROT_EXEC)) &&
-	       !overlaps(e, SCRATCH, SCRATCH + SCRATCH_SIZE) &&
-	       !(has_pages &&
-	         (e->offset < TABLE_SIZE || e->len > size || e->offset > size - e->len)) &&
-	       !overlaps(e, (uint64_t)__ehdr_start, (uint64_t)__etext);
-}
-
 static long check_table(int fd, const struct head *h)
 {
 	const uint64_t size = (uint64_t)call(__NR_lseek, fd, 0, SEEK_END);
@@ -50,14 +29,7 @@ static long check_table(int fd, const struct head *h)
 		return -EPERM;
 	if ((long)size < (long)TABLE_SIZE)
 		return -EPROTO;
-	if (h->magic != MAGIC || h->entries > ENTRIES_MAX || h->size > size)
-		return -EPROTO;
-	if (!is_same((const char *)h->token, (const char *)kept.token, TOKEN_SIZE))
-		return -ESTALE;
-	for (uint64_t i = 0; i < h->entries; i++)
-		if (!is_entry_sound(&h->table[i], size))
-			return -EPROTO;
-	return 0;
+	return imprint_check_table(h, size, kept.token, (uint64_t)__ehdr_start, (uint64_t)__etext);
 }
 
 static long take_entry(const struct entry *e, int fd)

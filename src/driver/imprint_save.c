@@ -151,6 +151,16 @@ static long write_some(int fd, long pagemap, const struct mapping *m)
 	return end_run(fd, m, &run, m->end);
 }
 
+static long write_mapping(int fd, long pagemap, const struct mapping *m)
+{
+	long r = m->way == WAY_WHOLE ? put_pages(fd, m, m->begin, m->end)
+	                             : write_some(fd, pagemap, m);
+
+	if (r == 0 && m->way == WAY_EMPTY)
+		r = add_entry(KIND_EMPTY, m->begin, m->end, m->protection, 0);
+	return r;
+}
+
 static const char *read_hex(const char *at, uint64_t *ret)
 {
 	*ret = 0;
@@ -234,13 +244,7 @@ static long write_all(int fd, const struct mapping *mappings, long n)
 		.magic = MAGIC, .brk = (uint64_t)call(__NR_brk, 0, 0, 0), .size = TABLE_SIZE};
 	copy_bytes(h->token, kept.token, TOKEN_SIZE);
 	for (long i = 0; r == 0 && i < n; i++)
-		r = mappings[i].way == WAY_WHOLE
-		            ? put_pages(fd, &mappings[i], mappings[i].begin, mappings[i].end)
-		            : write_some(fd, pagemap, &mappings[i]);
-	for (long i = 0; r == 0 && i < n; i++)
-		if (mappings[i].way == WAY_EMPTY)
-			r = add_entry(KIND_EMPTY, mappings[i].begin, mappings[i].end,
-			              mappings[i].protection, 0);
+		r = write_mapping(fd, pagemap, &mappings[i]);
 	if (r == 0)
 		r = mark_wiped();
 	if (r == 0)

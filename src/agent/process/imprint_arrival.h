@@ -8,7 +8,7 @@
  */
 #include "agent/agent.h"
 
-#define IMPRINT_TIME_US 60000000 /* to write it */
+#define IMPRINT_TIME_US 20000000 /* to write it; the gateway waits longer */
 
 /* A writer begins, for the kernel with that tag. False: it need not. */
 bool imprint_arrival_begin(struct agent *a, const char *tag, pid_t writer);

@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
@@ -40,6 +41,7 @@ struct visit {
 	struct ucred asker;
 	char tag[SUDO_SOCKET_TAG_SIZE]; /* of one that comes to stay or that writes, or "" */
 	bool is_writer;                 /* of an imprint */
+	int writer_fd;                  /* its pidfd, or -1 */
 	pid_t pid;                      /* 0 until it runs */
 	int report_fd;
 };
@@ -67,8 +69,8 @@ static void visit_end(struct visit *v)
 	for (size_t i = 0; i < SUDO_SOCKET_FDS; i++)
 		if (v->fds[i] >= 0)
 			(void)close(v->fds[i]);
-	if (v->report_fd >= 0)
-		(void)close(v->report_fd);
+	close_fd(&v->report_fd);
+	close_fd(&v->writer_fd);
 	(void)close(v->fd);
 	list_remove(&v->link);
 	v->server->n_visits--;
@@ -205,6 +207,13 @@ static int take_arrival(struct visit *v, const struct unpack *u)
 	                                                                           : 0;
 }
 
+/* Its memory is the source's once more, so it goes when nobody waits for it. */
+static void end_writer(const struct visit *v)
+{
+	if (v->writer_fd >= 0)
+		(void)syscall(SYS_pidfd_send_signal, v->writer_fd, SIGKILL, NULL, 0);
+}
+
 /* It is heard of once more when the imprint is whole. */
 static int take_writer(struct visit *v, const struct unpack *u)
 {
@@ -214,9 +223,13 @@ static int take_writer(struct visit *v, const struct unpack *u)
 		return -EPROTO;
 	memcpy(v->tag, u->data, sizeof(v->tag));
 	v->is_writer = true;
+	v->writer_fd = v->asker.pid > 1 ? (int)syscall(SYS_pidfd_open, v->asker.pid, 0) : -1;
 	loop_timer_set_in(v->timer, IMPRINT_TIME_US);
 	buf_done(&v->in);
-	return imprint_arrival_begin(v->server->agent, v->tag, v->asker.pid) ? 0 : -ECONNRESET;
+	if (imprint_arrival_begin(v->server->agent, v->tag, v->asker.pid))
+		return 0;
+	end_writer(v);
+	return -ECONNRESET;
 }
 
 static int read_imprint(struct visit *v)
@@ -332,8 +345,14 @@ static void visit_on_io(struct loop *loop, uint32_t events, void *arg)
 
 static void visit_on_timer(struct loop *loop, void *arg)
 {
+	struct visit *v = arg;
+
 	(void)loop;
-	visit_end(arg);
+	if (v->is_writer) {
+		end_writer(v);
+		imprint_arrival_end(v->server->agent, v->tag, ETIMEDOUT, NULL, 0);
+	}
+	visit_end(v);
 }
 
 static void sudo_socket_on_accept(struct loop *loop, uint32_t events, void *arg)
@@ -349,7 +368,7 @@ static void sudo_socket_on_accept(struct loop *loop, uint32_t events, void *arg)
 	v = xnew0(struct visit);
 	v->server = d;
 	v->fd = fd;
-	v->report_fd = v->fds[0] = v->fds[1] = v->fds[2] = v->fds[3] = -1;
+	v->writer_fd = v->report_fd = v->fds[0] = v->fds[1] = v->fds[2] = v->fds[3] = -1;
 	buf_init(&v->in, SUDO_REQUEST_MAX + 4);
 	if (d->n_visits >= VISITS_MAX) {
 		answer(v, EXIT_FAILED, EAGAIN, "too many at once");

@@ -464,8 +464,12 @@ static int on_listed(struct link *l, uint32_t number, uint64_t acked, uint64_t e
 
 static void begin_connection(struct link *l)
 {
-	for (struct channel *ch = l->channels; ch; ch = ch->hh.next)
+	for (struct channel *ch = l->channels; ch; ch = ch->hh.next) {
+		if (!ch->awaits_imprint)
+			continue;
 		channel_forgo_imprint(ch);
+		ch->ops->on_imprint(ch, -1, "the connection to the sandbox was lost");
+	}
 	for (struct channel *ch = l->channels; ch; ch = ch->hh.next)
 		ch->is_listed = ch->is_resumed = ch->has_started = ch->has_exited =
 			ch->is_input_known = false;

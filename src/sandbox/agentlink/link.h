@@ -120,7 +120,7 @@ must_check int channel_start(struct channel *ch, struct link *l, uint32_t number
 must_check int channel_start_copied(struct channel *ch, struct link *l, uint32_t number,
                                     const struct channel_ops *ops, const struct start *start,
                                     int fd);
-/* on_imprint() is called once, unless the connection or the channel ends before. */
+/* on_imprint() is called once, unless the channel ends before. */
 void channel_await_imprint(struct channel *ch);
 void channel_forgo_imprint(struct channel *ch); /* it is not called any more; none: fine */
 /* Puts a channel of an earlier gateway on a link that is down, to be resumed. received: the bytes

@@ -28,7 +28,7 @@ struct imprint {
 	int fd;
 	bool is_begun, is_whole; /* those were told */
 	bool is_released;        /* the source */
-	const char *why;         /* it has failed, and that is not told yet; or NULL */
+	char *why;               /* it has failed, and that is not told yet; or NULL */
 	struct imprint_ops ops;
 	void *arg;
 };
@@ -75,8 +75,16 @@ static void on_saved(struct context *c, const char *why, void *arg)
 
 	im->count = c->count;
 	im->channels = c->sandbox->next_channel;
-	loop_timer_set_in(im->timer, WHOLE_US);
+	loop_timer_set_in(im->timer, im->why ? 0 : WHOLE_US);
 	tell_begun(im, why);
+}
+
+/* Told by the timer: its sandbox may be about to end, its link about to begin. */
+static void fail_later(struct imprint *im, const char *why)
+{
+	if (!im->why)
+		im->why = xstrdup(why);
+	loop_timer_set_in(im->timer, 0);
 }
 
 static void on_imprint(struct context *c, int fd, const char *why, void *arg)
@@ -86,18 +94,19 @@ static void on_imprint(struct context *c, int fd, const char *why, void *arg)
 	(void)c;
 	close_fd(&im->fd);
 	im->fd = fd;
-	tell_whole(im, fd >= 0 ? NULL : why);
+	if (fd >= 0)
+		tell_whole(im, NULL);
+	else
+		fail_later(im, why);
 }
 
-/* Told by the timer: its sandbox may be about to end. */
 static void on_lost(struct context *c, const char *why, void *arg)
 {
 	struct imprint *im = arg;
 
 	(void)c;
 	im->context = NULL;
-	im->why = why;
-	loop_timer_set_in(im->timer, 0);
+	fail_later(im, why);
 }
 
 static const struct interpreter_watch source_watch = {
@@ -111,7 +120,7 @@ static void on_timer(struct loop *loop, void *arg)
 	struct imprint *im = arg;
 
 	(void)loop;
-	if (im->context) /* what comes late must not be taken for the next one */
+	if (im->context && !im->why) /* what comes late must not be taken for the next one */
 		im->context->can_save = false;
 	fail(im, im->why ? im->why : "the interpreter does not answer in time");
 }
@@ -225,6 +234,7 @@ void imprint_free(struct imprint *im)
 	loop_timer_free(im->timer);
 	close_fd(&im->fd);
 	free(im->row);
+	free(im->why);
 	free(im);
 }
 
