@@ -84,8 +84,8 @@ EXPORT long imprint_save(int fd, const struct mapping *mappings, long n, const c
                          long maps_len, const char *tag);
 EXPORT long imprint_enter(int fd);
 
-/* Of a file with size bytes. The copy's own code is in [code_begin, code_end). -EPROTO: it may not be
- * followed; -ESTALE: it is of another zygote, whose token differs. */
+/* Of a file with size bytes. The copy's own code is in [code_begin, code_end). -EPROTO: it may not
+ * be followed; -ESTALE: it is of another zygote, whose token differs. */
 HIDDEN long imprint_check_table(const struct head *h, uint64_t size, const unsigned char *token,
                                 uint64_t code_begin, uint64_t code_end);
 

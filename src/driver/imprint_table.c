@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Whether an imprint's table may be followed. It was written in a hostile sandbox, and is followed in
- * a copy of that sandbox alone. What is looked at is therefore that a copy either goes on or fails
- * before its first mapping: each entry within the file and the addresses of a process, none on
- * another, and none where the copy itself stands meanwhile.
+ * Whether an imprint's table may be followed. It was written in a hostile sandbox, and is followed
+ * in a copy of that sandbox alone. What is looked at is therefore that a copy either goes on or
+ * fails before its first mapping: each entry within the file and the addresses of a process, none
+ * on another, and none where the copy itself stands meanwhile.
  */
 #include "driver/imprint.h"
 

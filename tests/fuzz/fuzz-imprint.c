@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The table of an imprint, as a hostile sandbox may write it. The input is a byte that says how many
- * pages the file has behind its table, then the table's first bytes. A table that is taken leads to
- * nothing but the file and the addresses of a process, each of them once, and leaves the place alone
- * on which the copy stands.
+ * The table of an imprint, as a hostile sandbox may write it. The input is a byte that says how
+ * many pages the file has behind its table, then the table's first bytes. A table that is taken
+ * leads to nothing but the file and the addresses of a process, each of them once, and leaves the
+ * place alone on which the copy stands.
  */
 #include "driver/imprint.h"
 

@@ -244,7 +244,7 @@ class Imprint:
             raise Refused("its directory was removed") from None
         mask = os.umask(0o022)
         os.umask(mask)
-        return cwd, mask, os.nice(0), [resource.getrlimit(which) for which in LIMITS], _read("/proc/self/comm")
+        return cwd, mask, os.nice(0), [resource.getrlimit(which) for which in LIMITS], _read("/proc/self/comm").rstrip(b"\n")
 
     # ---- a copy
 

@@ -97,9 +97,22 @@ static int send_start(struct context *c, struct link *l, bool may_fork, struct e
 	return c->imprint_fd >= 0 ? -EAGAIN : send_start(c, l, /* may_fork= */ false, err);
 }
 
+/* A copy runs only once its interpreter does. */
+static struct link *find_link(const struct context *c, struct err *err)
+{
+	struct link *l = c->sandbox->link;
+
+	if (c->imprint_fd < 0)
+		return sandbox_link(c->sandbox, err);
+	if (l && link_is_up(l))
+		return l;
+	(void)err_set(err, ERR_UNAVAILABLE, 0, "the copy's agent is not connected");
+	return NULL;
+}
+
 static int begin(struct context *c, bool may_fork, struct err *err)
 {
-	struct link *l = sandbox_link(c->sandbox, err);
+	struct link *l = find_link(c, err);
 	int r = l ? send_start(c, l, may_fork, err) : -EAGAIN;
 
 	if (r < 0)

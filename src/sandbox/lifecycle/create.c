@@ -108,10 +108,23 @@ static void begin_guest(struct sandbox *s)
 		create_fail(s, &err);
 }
 
+/* A copy's interpreter goes on before anybody is told of the copy. */
+static void begin_memory(struct sandbox *s)
+{
+	const sandbox_made_fn on_made = s->on_made;
+
+	s->on_made = NULL;
+	if (on_made)
+		on_made(s, s->made_arg);
+	else
+		life_next(s);
+}
+
 static const struct life_step create_steps[] = {
 	{"guest", begin_guest},     /* the broker makes it, and its agent answers */
 	{"source", fetch_begin},    /* nobody can call it yet: nothing runs beside this */
 	{"network", network_begin}, /* its policy holds before its first call */
+	{"memory", begin_memory},   /* fork.c */
 	{"running", sandbox_begin},
 };
 
@@ -579,6 +592,8 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 		set_packages(s, spec->set);
 	if (w.snapshot)
 		snapshot_apply(w.snapshot, !spec->has_no_memory, s);
+	s->on_made = spec->on_made;
+	s->made_arg = spec->made_arg;
 	s->is_shown = spec->is_shown;
 	for (size_t i = 0; i < SHOWN_MAX && spec->shown[i]; i++)
 		(void)snprintf(s->shown[i], sizeof(s->shown[i]), "%s", spec->shown[i]);

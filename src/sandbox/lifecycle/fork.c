@@ -5,15 +5,17 @@
  * removed with the last of them.
  *
  * Memory goes over as an imprint, if the source is one idle interpreter and nothing else
- * (imprint.h). Then the snapshot has the files alone, and a copy is reported when its interpreter
- * has gone on. If that fails anywhere, all of it is undone, and the fork begins anew with CRIU: the
- * copies are of one moment, and which one within the call is not promised.
+ * (imprint.h). Then the snapshot has the files alone, copies are made from it while the memory is
+ * still being written, and a copy is reported when its interpreter has gone on. If that fails
+ * anywhere, all of it is undone, and the fork begins anew with CRIU: the copies are of one moment,
+ * and which one within the call is not promised.
  *
  * A fork has the environment, limits, network policy and other settings of its source, unless the
  * caller says otherwise. If the source is paused on disk, its snapshot is used. Name, tokens and
  * everything else that identifies a sandbox are its own.
  */
 #include "base/log.h"
+#include "sandbox/lifecycle/lifecycle.h"
 #include "sandbox/model/create_rules.h"
 #include "sandbox/model/find.h"
 #include "sandbox/network/network.h"
@@ -34,13 +36,14 @@ struct fork {
 	struct snapshot *sn;
 	char snapshot_id[ID_SIZE];
 	char source_id[ID_SIZE];
-	struct imprint *imprint; /* NULL: not this way */
-	char *why;               /* not; or NULL */
-	bool has_files, has_bytes;
+	struct imprint *imprint;   /* NULL: not this way */
+	char *why;                 /* not; or NULL */
+	bool has_files, has_bytes; /* copies are being made; may enter, unless it failed */
 	struct made {
 		char id[ID_SIZE]; /* "" = see err */
 		struct err err;
-	} * made; /* with an imprint, until all are there */
+		struct one *waiting; /* for the imprint's bytes, or NULL */
+	} * made;                    /* with an imprint, until all are there */
 	uint32_t left;
 	struct fork_ops ops;
 	void *arg;
@@ -49,6 +52,8 @@ struct fork {
 struct one {
 	struct fork *fork;
 	uint32_t i;
+	bool is_entering; /* on_entered() comes */
+	bool is_told;     /* on_one() has come */
 };
 
 static void fork_free(struct fork *f)
@@ -130,13 +135,74 @@ static void end_one(struct one *one)
 		finish(f);
 }
 
+/* One whose memory is not taken over is not to be. */
+static void go_on(struct one *one)
+{
+	const struct fork *f = one->fork;
+	struct sandbox *s = sandbox_find(f->fleet, f->project_id, f->made[one->i].id);
+	struct err err;
+
+	if (!s || s->state != SANDBOX_CREATING) /* it ends, and on_one() tells so */
+		return;
+	if (f->why) {
+		(void)err_set(&err, ERR_INTERNAL, 0, "its memory did not go over: %s", f->why);
+		create_fail(s, &err);
+	} else {
+		life_next(s);
+	}
+}
+
 static void on_entered(const char *why, void *arg)
 {
 	struct one *one = arg;
 
+	one->is_entering = false;
 	if (why && !one->fork->why)
 		one->fork->why = xstrdup(why);
-	end_one(one);
+	log_debug("fork.entered", "source=%s i=%u", one->fork->source_id, one->i);
+	if (one->is_told)
+		end_one(one);
+	else
+		go_on(one);
+}
+
+/* The bytes are there, or will never be. */
+static void enter_one(struct one *one)
+{
+	struct fork *f = one->fork;
+	struct sandbox *s = sandbox_find(f->fleet, f->project_id, f->made[one->i].id);
+
+	if (f->why || !s || s->state != SANDBOX_CREATING) {
+		go_on(one);
+		return;
+	}
+	one->is_entering = true;
+	imprint_enter(f->imprint, s, on_entered, one);
+}
+
+static void enter_waiting(struct fork *f)
+{
+	f->left++; /* it is not over before the last one */
+	for (uint32_t i = 0; i < f->spec.count; i++)
+		if (f->made[i].waiting)
+			enter_one(take_ptr(f->made[i].waiting));
+	if (--f->left == 0)
+		finish(f);
+}
+
+static void on_made(struct sandbox *s, void *arg)
+{
+	struct one *one = arg;
+	struct fork *f = one->fork;
+
+	memcpy(f->made[one->i].id, s->id, sizeof(f->made[one->i].id));
+	log_debug("fork.made", "source=%s i=%u", f->source_id, one->i);
+	if (f->has_bytes) {
+		enter_one(one);
+		return;
+	}
+	create_unawait(s); /* it may take long: others are not kept from what waits for creates */
+	f->made[one->i].waiting = one;
 }
 
 static void on_one(struct sandbox *s, const struct err *err, void *arg)
@@ -147,13 +213,16 @@ static void on_one(struct sandbox *s, const struct err *err, void *arg)
 	if (!f->imprint) {
 		f->ops.on_one(one->i, s, err, f->arg);
 		end_one(one);
-	} else if (s) {
-		memcpy(f->made[one->i].id, s->id, sizeof(f->made[one->i].id));
-		imprint_enter(f->imprint, s, on_entered, one);
-	} else {
-		f->made[one->i].err = *err;
-		end_one(one);
+		return;
 	}
+	f->made[one->i].waiting = NULL;
+	if (!s) {
+		f->made[one->i].id[0] = '\0';
+		f->made[one->i].err = *err;
+	}
+	one->is_told = true;
+	if (!one->is_entering)
+		end_one(one);
 }
 
 static void start_one(struct fork *f, uint32_t i)
@@ -165,6 +234,8 @@ static void start_one(struct fork *f, uint32_t i)
 
 	*one = (struct one){.fork = f, .i = i};
 	spec.snapshot = f->snapshot_id;
+	spec.on_made = f->imprint ? on_made : NULL;
+	spec.made_arg = one;
 	spec.key_id = f->key_id[0] ? f->key_id : NULL;
 	spec.tags = f->tags;
 	spec.env = f->env;
@@ -227,16 +298,6 @@ static void go_by_criu(struct fork *f, const char *why)
 		tell_end(f, &err);
 }
 
-static void go_on_with_imprint(struct fork *f)
-{
-	if (!f->has_files || !f->has_bytes)
-		return;
-	if (f->why)
-		go_by_criu(f, NULL);
-	else
-		start_all(f->fleet->config.loop, f);
-}
-
 static void on_files(struct snapshot *sn, const struct err *err, void *arg)
 {
 	struct fork *f = arg;
@@ -250,8 +311,11 @@ static void on_files(struct snapshot *sn, const struct err *err, void *arg)
 	f->has_files = true;
 	if (!is_alone && !f->why)
 		f->why = xstrdup("something else was begun in the sandbox meanwhile");
-	f->has_bytes |= f->why != NULL;
-	go_on_with_imprint(f);
+	log_debug("fork.files", "source=%s", f->source_id);
+	if (f->why)
+		go_by_criu(f, NULL);
+	else
+		start_all(f->fleet->config.loop, f);
 }
 
 /* Its memory is fixed: now the files, while it is written. */
@@ -262,6 +326,7 @@ static void on_begun(const char *why, void *arg)
 	struct sandbox *s = sandbox_find(f->fleet, f->project_id, f->source_id);
 	struct err err;
 
+	log_debug("fork.fixed", "source=%s", f->source_id);
 	if (why || !s)
 		go_by_criu(f, why ? why : "the sandbox has ended");
 	else if (snapshot_take(s, &wish, on_files, f, &err) < 0)
@@ -275,7 +340,9 @@ static void on_whole(const char *why, void *arg)
 	if (why && !f->why)
 		f->why = xstrdup(why);
 	f->has_bytes = true;
-	go_on_with_imprint(f);
+	log_debug("fork.bytes", "source=%s", f->source_id);
+	if (f->has_files) /* else they begin with the files */
+		enter_waiting(f);
 }
 
 static bool begin_imprint(struct fork *f, struct sandbox *s)
@@ -283,6 +350,7 @@ static bool begin_imprint(struct fork *f, struct sandbox *s)
 	static const struct imprint_ops ops = {on_begun, on_whole};
 	const char *why;
 
+	log_debug("fork.asked", "source=%s", f->source_id);
 	f->imprint = imprint_take(s, &ops, f, &why);
 	if (f->imprint)
 		f->made = xcalloc(f->spec.count, sizeof(*f->made));

@@ -62,6 +62,9 @@ const char *timeout_action_name(enum timeout_action action);
 #define SANDBOX_TAGS_MAX 32
 #define SANDBOX_NAME_MAX 63
 
+/* It could run. life_next() lets it, create_fail() ends it. */
+typedef void (*sandbox_made_fn)(struct sandbox *s, void *arg);
+
 struct sandbox_spec {          /* strings and JSON are borrowed for the call */
 	const char *name;      /* NULL or a name: [a-z0-9]([a-z0-9-]*[a-z0-9])?, unique among the
 	                          project's living */
@@ -98,9 +101,11 @@ struct sandbox_spec {          /* strings and JSON are borrowed for the call */
 	bool ends_with_caller; /* it does not survive the gateway, whose death ends all callers */
 	const struct idempotency_key *idempotency_key; /* idempotency key, or NULL */
 	bool is_own; /* the daemon's own work: a jail by default, even if clients may have none */
-	const char *language;  /* that it must have, if no template is named; or NULL */
-	const char *engine;    /* "auto", "jail", "vm" */
-	const char *min_grade; /* NULL, "process", "emulated", "hardware" */
+	const char *language;    /* that it must have, if no template is named; or NULL */
+	const char *engine;      /* "auto", "jail", "vm" */
+	const char *min_grade;   /* NULL, "process", "emulated", "hardware" */
+	sandbox_made_fn on_made; /* called in its last step but one, not for a spare; or NULL */
+	void *made_arg;
 };
 
 /* s and err: exactly one is NULL. */

@@ -32,6 +32,8 @@ struct sandbox {
 	enum sandbox_phase phase;
 	enum sandbox_state state;     /* that the phase belongs to */
 	const struct life_step *step; /* of its create or end, the last that began */
+	sandbox_made_fn on_made;      /* of its create, until it is called; or NULL */
+	void *made_arg;
 	bool is_persistent, auto_resumes, ends_with_caller;
 	bool is_kept;    /* its layer outlives its end; not once it is deleted */
 	bool is_deleted; /* by a call: its execs and their output are removed too */
