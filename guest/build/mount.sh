@@ -15,6 +15,20 @@ empty_mount() {
 	mkdir -p "$TARGET" && chown "$1:$2" "$TARGET" && chmod "${MODE:-755}" "$TARGET" || exit
 }
 
+# A directory of the volume that CACHES names, by its key, or an empty one if there is no volume. IS_FULL: all that is in the volume goes first.
+cache_mount() {
+	if [ -z "${CACHES:-}" ]; then
+		empty_mount "$2" "$3"
+		return
+	fi
+	[ -z "$IS_FULL" ] || rm -rf "$CACHES"/[0-9a-f]*
+	IS_FULL=
+	if ! [ -d "$CACHES/$1" ]; then
+		mkdir "$CACHES/$1" && chown "$2:$3" "$CACHES/$1" && chmod "${MODE:-755}" "$CACHES/$1" || exit
+	fi
+	ln -s "$CACHES/$1" "$TARGET" || exit
+}
+
 bind_match() {
 	match=$(follow_link "$1") || exit
 	cp -a "$match" "$TARGET"

@@ -49,6 +49,7 @@ void build_free(struct build *b)
 	exec_watch_remove(&b->watch);
 	bases_leave(b);
 	loop_timer_free(b->retry);
+	loop_timer_free(b->unlock);
 	list_remove(&b->link);
 	b->owner->n--;
 	json_decref(b->recipe);

@@ -41,6 +41,7 @@ enum phase {
 	PHASE_SEALING,
 	PHASE_DELETING,
 	PHASE_PAUSING, /* before it is tried again */
+	PHASE_LOCKED,  /* out of a cache that another build uses */
 };
 
 struct builds {
@@ -97,6 +98,10 @@ struct build {
 	struct image_seal *seal; /* while it is under way */
 	struct fill *fill;       /* likewise */
 	struct carry *carry;     /* likewise */
+	char cache_volume[ID_SIZE]; /* of its project, for the part that runs; "" = none */
+	bool is_cache_full;
+	struct loop_timer *unlock;                        /* to look for it again, or NULL */
+	void (*on_caches)(struct build *b, bool is_ours); /* while they are looked for */
 	struct base_pull *pulling; /* an image that it starts from; likewise */
 	struct spool *log;
 	struct list watches;

@@ -24,6 +24,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "build/bases.h"
+#include "build/caches.h"
 #include "build/carry.h"
 #include "build/fill.h"
 #include "build/part.h"
@@ -105,7 +106,8 @@ static void end_job(struct build *b, const struct err *err)
 
 	exec_watch_remove(&b->watch);
 	loop_timer_free(b->retry);
-	b->retry = NULL;
+	loop_timer_free(b->unlock);
+	b->retry = b->unlock = NULL;
 	fill_cancel(&b->fill);
 	carry_cancel(&b->carry);
 	bases_leave(b);
@@ -468,6 +470,8 @@ static void run_script(struct build *b, struct sandbox *s)
 	struct exec *e;
 	struct err err = {0};
 
+	if (b->step == STEP_PART)
+		caches_put_env(b, env);
 	if (exec_start(s, &spec, &e, &err) < 0) {
 		end_job(b, &err);
 		return;
@@ -530,6 +534,8 @@ static void create_sandbox(struct build *b)
 		.image = is_host    ? NULL
 	                 : is_shown ? &carry.image
 	                            : &b->image,
+		.shown_volume = b->step == STEP_PART && b->cache_volume[0] ? b->cache_volume : NULL,
+		.shown_volume_path = CACHES_DIR,
 		.network = network,
 		.limits = {.memory_bytes = MIN(2048 * MIB, c->max_limits.memory_bytes),
 	                   .disk_bytes = MIN(16384 * MIB, c->max_limits.disk_bytes),
@@ -543,6 +549,39 @@ static void create_sandbox(struct build *b)
 	b->phase = PHASE_CREATING;
 	if (sandbox_create(b->owner->config.fleet, BUILD_PROJECT, &spec, on_created, b, &err) < 0)
 		end_job(b, &err);
+}
+
+static void on_unlocked(struct loop *loop, void *arg);
+
+static void on_caches(struct build *b, bool is_ours)
+{
+	if (is_given_up(b))
+		return;
+	if (is_ours) {
+		create_sandbox(b);
+		return;
+	}
+	if (b->phase != PHASE_LOCKED)
+		build_say(b, "waits for another build to leave a cache");
+	b->phase = PHASE_LOCKED;
+	if (!b->unlock)
+		b->unlock = loop_timer_new(b->owner->config.loop, on_unlocked, b);
+	loop_timer_set_in(b->unlock, TURN_US);
+}
+
+static void look_for_caches(struct build *b)
+{
+	if (b->phase != PHASE_LOCKED)
+		b->phase = PHASE_CREATING;
+	caches_begin(b, on_caches);
+}
+
+static void on_unlocked(struct loop *loop, void *arg)
+{
+	struct build *b = arg;
+
+	(void)loop;
+	look_for_caches(b);
 }
 
 /* Nothing has to be carried for a part that is there. */
@@ -597,6 +636,8 @@ static void begin_step(struct build *b)
 	note(b);
 	if (s && sandbox_state(s) == SANDBOX_RUNNING)
 		run_script(b, s);
+	else if (b->step == STEP_PART)
+		look_for_caches(b);
 	else
 		create_sandbox(b);
 }
@@ -707,6 +748,12 @@ void job_cancel(struct build *b)
 	case PHASE_SEALING:
 		image_seal_cancel(b->seal);
 		note(b);
+		break;
+	case PHASE_LOCKED:
+		if (b->on_caches) /* it looks */
+			note(b);
+		else
+			end_job(b, NULL);
 		break;
 	case PHASE_CREATING: /* each of these ends, and then looks */
 	case PHASE_DELETING:

@@ -66,6 +66,11 @@ bool part_has_copies(const struct build *b)
 	return false;
 }
 
+const json_t *part_caches(const struct build *b)
+{
+	return json_object_get(part_now(b), "caches");
+}
+
 /* The image that a stage has left; of one without parts, that which it starts from. Zero: nothing.
  * A stage starts from an earlier one, so this ends. */
 static struct digest image_of(const struct build *b, size_t stage)

@@ -20,6 +20,8 @@ bool part_is_last(const struct build *b);
 bool part_is_tree(const struct build *b); /* a root in the making, on the host's programs */
 bool part_is_offline(const struct build *b);
 bool part_has_copies(const struct build *b); /* any part */
+/* Of the part: [{key, locked}] of its RUN's cache mounts; borrowed, or NULL. */
+const json_t *part_caches(const struct build *b);
 
 /* Before a part: its image and suite, if it is the first of its stage. */
 void part_enter(struct build *b);

@@ -344,16 +344,18 @@ json_t *plan_argv(const struct build *b, enum step step)
 	return argv;
 }
 
-/* Files that a client has sent are known by what it has said of them (build/parcel.h). */
-static bool has_parcels(const struct build *b, enum step step)
+/* Files that a client has sent are known by what it has said of them (build/parcel.h), and what
+ * builds of the project have left in caches by nobody. */
+static bool is_projects_own(const struct build *b, enum step step)
 {
 	auto_json json_t *fills = step == STEP_PART ? part_fills(b, step) : NULL;
 
-	return has_items(b, "parcels") || json_array_size(fills) > 0;
+	return has_items(b, "parcels") || json_array_size(fills) > 0 ||
+	       (step == STEP_PART && json_array_size(part_caches(b)) > 0);
 }
 
-/* Hashes the exact arguments and variables of the step. What comes out of parcels holds in its own
- * project only. */
+/* Hashes the exact arguments and variables of the step. What comes out of parcels and caches
+ * holds in its own project only. */
 void plan_key(const struct build *b, enum step step, char key[PLAN_KEY_SIZE])
 {
 	auto_json json_t *all = json_object();
@@ -366,7 +368,7 @@ void plan_key(const struct build *b, enum step step, char key[PLAN_KEY_SIZE])
 	(void)json_object_set_new(all, "env", plan_env(b, step));
 	(void)json_object_set_new(all, "image", json_string(image));
 	(void)json_object_set_new(all, "state", json_string(b->archive_state));
-	if (has_parcels(b, step))
+	if (is_projects_own(b, step))
 		(void)json_object_set_new(all, "project", json_string(b->project_id));
 	text = json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS);
 	if (!text || EVP_Digest(text, strlen(text), hash.bytes, NULL, EVP_sha256(), NULL) != 1)

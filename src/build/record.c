@@ -63,6 +63,7 @@ int build_save(const struct build *b, struct err *err)
 	json_put_value(&w, "languages", b->languages);
 	json_put_str(&w, "sandbox_id", b->sandbox_id);
 	json_put_str(&w, "exec_id", b->exec_id);
+	json_put_str(&w, "cache_volume", b->cache_volume);
 	json_put_u64(&w, "log_seq", b->log_seq);
 	put_learnt(&w, &b->owner->learnt);
 	put_error(&w, b);
@@ -105,6 +106,7 @@ static int read_row(struct build *b, const json_t *object, struct err *err)
 {
 	json_t *recipe = NULL, *packages = NULL, *languages = NULL, *error = NULL;
 	const char *image = "", *suite = "", *state_hash = "", *sandbox_id = "", *exec_id = "";
+	const char *cache_volume = "";
 	const char *npm = "", *pip = "", *pip_files = "";
 	struct registries *learnt = &b->owner->learnt;
 	json_t *stage_images = NULL, *contents = NULL;
@@ -134,6 +136,7 @@ static int read_row(struct build *b, const json_t *object, struct err *err)
 		{"languages", JSON_FIELD_OBJECT, &languages, true},
 		{"sandbox_id", JSON_FIELD_STRING, &sandbox_id},
 		{"exec_id", JSON_FIELD_STRING, &exec_id},
+		{"cache_volume", JSON_FIELD_STRING, &cache_volume},
 		{"log_seq", JSON_FIELD_U64, &b->log_seq},
 		{"npm_registry", JSON_FIELD_STRING, &npm},
 		{"pip_index", JSON_FIELD_STRING, &pip},
@@ -163,6 +166,7 @@ static int read_row(struct build *b, const json_t *object, struct err *err)
 	copy(b->archive_state, sizeof(b->archive_state), state_hash);
 	copy(b->sandbox_id, sizeof(b->sandbox_id), sandbox_id);
 	copy(b->exec_id, sizeof(b->exec_id), exec_id);
+	copy(b->cache_volume, sizeof(b->cache_volume), cache_volume);
 	if (state == BUILD_RUNNING && npm[0])
 		copy(learnt->npm, sizeof(learnt->npm), npm);
 	if (state == BUILD_RUNNING && pip[0]) {

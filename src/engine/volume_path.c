@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+/* Where a build has what its project keeps for builds: no image has it. */
+static const char for_builds[] = "/opt/cloche/cache";
 /* Paths that a sandbox needs itself: a volume there would hide them. */
 static const char *const taken[] = {
 	"/bin",  "/boot", "/dev", "/etc",        "/lib", "/lib32", "/lib64", "/libx32",
@@ -47,7 +49,7 @@ const char *volume_check_path(const char *path)
 			return why;
 		part += len;
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(taken); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(taken) && strcmp(path, for_builds) != 0; i++)
 		if (volume_paths_overlap(path, taken[i]))
 			return "is a place of the system's own";
 	return NULL;

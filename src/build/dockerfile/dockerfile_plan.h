@@ -13,12 +13,13 @@
  *	dockerfile: {
  *	  stages: [{image | stage | tree, suite}],   what each starts from: an image, the result of
  *	                                             another stage, or nothing (FROM scratch)
- *	  parts:  [{stage, files, run, copies, carries, offline}],
+ *	  parts:  [{stage, files, run, copies, carries, offline, caches}],
  *	  copies: [[pattern…]],                      of the context; a part names those it needs
  *	  target,                                    the stage that becomes the template
  *	}
  *
  * `carries` are directories or files of other stages and images: [{stage | image, path, line}].
+ * `caches` are the cache mounts of its RUN: [{key, locked}], the key a hash of the mount's id.
  */
 #include "base/digest.h"
 #include "base/json/json.h"

@@ -3,8 +3,9 @@
  * RUN and WORKDIR.
  *
  * A RUN gets exactly the variables of its stage. Its mounts are directories that are put where they
- * belong before it runs and taken away afterwards, so nothing of them is in the image: a cache
- * begins empty, and of a bind there is a copy. What was there before is put back.
+ * belong before it runs and taken away afterwards, so nothing of them is in the image: a cache is a
+ * link to what the project's builds keep (build/caches.h), and of a bind there is a copy. What was
+ * there before is put back.
  */
 #include "build/dockerfile/dockerfile_private.h"
 
@@ -12,6 +13,7 @@
 #include "build/recipe/script_text.h"
 
 #include <ctype.h>
+#include <openssl/evp.h>
 #include <string.h>
 #include <strings.h>
 
@@ -20,7 +22,7 @@
 #define PATH_LEN_MAX 1024
 
 struct mount {
-	char *type, *target, *source, *from, *mode, *uid, *gid;
+	char *type, *target, *source, *from, *mode, *uid, *gid, *id, *sharing;
 };
 
 struct run {
@@ -42,6 +44,8 @@ static void run_done(struct run *run)
 		free(m->mode);
 		free(m->uid);
 		free(m->gid);
+		free(m->id);
+		free(m->sharing);
 	}
 }
 
@@ -58,7 +62,7 @@ static int set_mount(const struct stage *s, struct mount *m, const char *name, c
 		{"source", &m->source}, {"src", &m->source},
 		{"from", &m->from},     {"mode", &m->mode},
 		{"uid", &m->uid},       {"gid", &m->gid},
-		{"id", NULL},           {"sharing", NULL},
+		{"id", &m->id},         {"sharing", &m->sharing},
 		{"ro", NULL},           {"readonly", NULL},
 		{"rw", NULL},           {"readwrite", NULL},
 		{"size", NULL},
@@ -76,6 +80,21 @@ static int set_mount(const struct stage *s, struct mount *m, const char *name, c
 	return stage_error(s, err, "RUN --mount has no option '%.64s'", name);
 }
 
+static int check_cache(const struct stage *s, const struct mount *m, struct err *err)
+{
+	if (m->from || m->source)
+		return stage_error(s, err,
+		                   "RUN --mount=type=cache with 'from' or 'source' is not "
+		                   "supported: a cache begins empty");
+	if (m->sharing && strcmp(m->sharing, "shared") != 0 && strcmp(m->sharing, "private") != 0 &&
+	    strcmp(m->sharing, "locked") != 0)
+		return stage_error(s, err,
+		                   "RUN --mount: sharing is 'shared', 'private' or 'locked', and "
+		                   "not '%.64s'",
+		                   m->sharing);
+	return 0;
+}
+
 static int check_mount(const struct stage *s, struct mount *m, struct err *err)
 {
 	const char *type = m->type ? m->type : "bind";
@@ -89,7 +108,10 @@ static int check_mount(const struct stage *s, struct mount *m, struct err *err)
 		return stage_error(s, err, "RUN --mount: there is no type '%.64s'", type);
 	if (!m->target || !*m->target)
 		return stage_error(s, err, "RUN --mount=type=%s needs a target", type);
-	return 0;
+	m->target = docker_resolve(s->cwd, take_ptr(m->target));
+	if (strcmp(m->target, "/") == 0)
+		return stage_error(s, err, "RUN --mount: the target cannot be '/'");
+	return strcmp(type, "cache") == 0 ? check_cache(s, m, err) : 0;
 }
 
 static int read_mount(const struct stage *s, struct run *run, const char *value, struct err *err)
@@ -194,6 +216,25 @@ static void put_environment(struct buf *out, const json_t *values, const json_t 
 	}
 }
 
+/* Notes the cache in the part, and gives its key. One that is private is locked, too: nobody else
+ * has it meanwhile. */
+static void add_cache(const struct stage *s, const struct mount *m, char key[DIGEST_HEX])
+{
+	const char *id = m->id && *m->id ? m->id : m->target;
+	const bool is_locked = m->sharing && strcmp(m->sharing, "shared") != 0;
+	json_t *caches = json_object_get(s->part, "caches");
+	struct digest hash;
+
+	if (EVP_Digest(id, strlen(id), hash.bytes, NULL, EVP_sha256(), NULL) != 1)
+		abort(); /* no memory */
+	digest_to_hex(&hash, key);
+	if (!caches) {
+		caches = json_array();
+		(void)json_object_set_new(s->part, "caches", caches);
+	}
+	(void)json_array_append_new(caches, json_pack("{sssb}", "key", key, "locked", is_locked));
+}
+
 /* Calls of mount.sh: before the command, or behind it. */
 static int put_mounts(struct stage *s, const struct run *run, struct buf *out, struct err *err)
 {
@@ -222,7 +263,11 @@ static int put_mounts(struct stage *s, const struct run *run, struct buf *out, s
 			script_put_quoted(out, json_string_value(json_array_get(patterns, 0)));
 			(void)!buf_append(out, "\n", 1);
 		} else {
-			(void)!buf_printf(out, "empty_mount");
+			char key[DIGEST_HEX] = "";
+
+			if (strcmp(m->type, "cache") == 0)
+				add_cache(s, m, key);
+			(void)!buf_printf(out, "%s%s", *key ? "cache_mount " : "empty_mount", key);
 			(void)!buf_append(out, " ", 1);
 			script_put_quoted(out, m->uid ? m->uid : "0");
 			(void)!buf_append(out, " ", 1);

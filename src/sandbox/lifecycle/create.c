@@ -522,7 +522,7 @@ static int read_wishes(struct fleet *fleet, const char *project_id, const struct
 		r = volume_mounts_read(fleet, project_id, spec->volumes, w->engine, w->volumes,
 		                       err);
 	if (r == 0 && spec->shown_volume)
-		volume_mount_shown(spec->shown_volume, w->volumes);
+		volume_mount_shown(spec->shown_volume, spec->shown_volume_path, w->volumes);
 	if (r == 0)
 		r = network_read_wish(fleet, spec->network, "network", &w->policy, err);
 	if (r == 0)

@@ -75,18 +75,19 @@ struct sandbox_spec {          /* strings and JSON are borrowed for the call */
 	const char *image_ref; /* instead: of a registry; who asks sets template for it. Or NULL */
 	const struct digest *image; /* instead: an image that may have no name; or NULL */
 	bool is_shown; /* the image is not its root, but the directory /template of `host` */
-	const char *shown[SHOWN_MAX]; /* ids of snapshots of one template: their files are shown
-	                                 read-only in /shown of a sandbox of `host`, or of a vm of
-	                                 that template; NULL = none */
-	const json_t *volumes;        /* array of {volume, path, read_only}, or NULL */
-	const char *shown_volume;   /* id of a volume of any project, mounted at /volume; or NULL */
-	const json_t *packages;     /* array of packages to add (build/set.h); or NULL */
-	const struct template *set; /* which has them, in the template's place; or NULL */
-	const json_t *tags;         /* object of strings, or NULL; checked by sandbox_create() */
-	const json_t *env;          /* object of strings, or NULL: every exec's defaults */
-	const json_t *network;      /* a policy (net/policy/policy.h), or NULL: deny-all */
-	const json_t *source;       /* its source (sandbox/lifecycle/create_source.h), or NULL */
-	struct guest_limits limits; /* 0 = the default */
+	const char *shown[SHOWN_MAX];  /* ids of snapshots of one template: their files are shown
+	                                  read-only in /shown of a sandbox of `host`, or of a vm of
+	                                  that template; NULL = none */
+	const json_t *volumes;         /* array of {volume, path, read_only}, or NULL */
+	const char *shown_volume;      /* id of a volume of any project, or NULL */
+	const char *shown_volume_path; /* where it is mounted; NULL = /volume */
+	const json_t *packages;        /* array of packages to add (build/set.h); or NULL */
+	const struct template *set;    /* which has them, in the template's place; or NULL */
+	const json_t *tags;            /* object of strings, or NULL; checked by sandbox_create() */
+	const json_t *env;             /* object of strings, or NULL: every exec's defaults */
+	const json_t *network;         /* a policy (net/policy/policy.h), or NULL: deny-all */
+	const json_t *source;          /* its source (sandbox/lifecycle/create_source.h), or NULL */
+	struct guest_limits limits;    /* 0 = the default */
 	struct exec_limits exec_limits;
 	uint64_t timeout_ms;      /* hard lifetime; 0 = the default */
 	uint64_t idle_timeout_ms; /* without activity; 0 = none */

@@ -28,7 +28,7 @@ void volumes_tick(struct fleet *fleet); /* charges their disk up to now */
 bool volume_is_known(const struct fleet *fleet, const char *id);
 
 /* volume_mounts.c */
-void volume_mount_shown(const char *id, struct guest_volume *ret);
+void volume_mount_shown(const char *id, const char *path, struct guest_volume *ret);
 bool volume_mounts_are_given(const struct sandbox *s);
 bool volume_is_written_by(const struct sandbox *s, const char *id);
 json_t *volume_mounts_describe(const struct sandbox *s); /* as a create has them; the caller's */

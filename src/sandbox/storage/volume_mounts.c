@@ -4,9 +4,10 @@
 #include "sandbox/storage/storage.h"
 #include "sandbox/storage/volume.h"
 
-void volume_mount_shown(const char *id, struct guest_volume *ret)
+void volume_mount_shown(const char *id, const char *path, struct guest_volume *ret)
 {
-	*ret = (struct guest_volume){.path = "/volume"};
+	*ret = (struct guest_volume){0};
+	(void)snprintf(ret->path, sizeof(ret->path), "%s", path ? path : "/volume");
 	(void)snprintf(ret->id, sizeof(ret->id), "%s", id);
 }
 
