@@ -68,6 +68,7 @@ struct api { /* the http_app's arg; the daemon owns it */
 	const char *preview_url;    /* where /p/ is found: "http://127.0.0.1:7070"; "" = nowhere */
 	const char *preview_scheme; /* of names below the domain */
 	const char *preview_port;   /* ":7070", or "" for the scheme's own */
+	const char *preview_tls_port; /* the same for https */
 	const struct authority
 		*authority; /* that certifies names of previews; NULL: none of our own */
 	struct event_log *events;

@@ -155,3 +155,12 @@ def test_a_restart_keeps_the_authority_and_a_domain_that_is_none_is_refused(name
                           capture_output=True, text=True)
     assert done.returncode == 2 and "preview.domain" in done.stderr and "is not a host name" in done.stderr
     assert ssl.PEM_cert_to_DER_cert(before)
+
+
+def test_the_usual_port_of_tls_is_in_no_name(tmp_path):
+    """Else what compares URLs as texts, such as a mock of a client's, finds two that are the same."""
+    daemon = Daemon("--preview-domain", DOMAIN, "--pool-max", "0", prefix=["unshare", "-n", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"])
+    daemon.port = 443
+    with running(daemon):
+        daemon.url = f"unix:{daemon.socket}"
+        assert variables(trust(daemon, tmp_path))["E2B_DOMAIN"] == DOMAIN

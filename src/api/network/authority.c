@@ -37,7 +37,7 @@ int get_authority(struct http_req *req, struct err *err)
 		return err_hint(err, "start it with --preview-domain NAME, or set `domain` of "
 		                     "[preview]");
 	}
-	(void)snprintf(address, sizeof(address), "%s%s", domain, api->preview_port);
+	(void)snprintf(address, sizeof(address), "%s%s", domain, api->preview_tls_port);
 	w = reply_begin(&reply);
 	json_put_str(w, "domain", domain);
 	json_put_str(w, "address", api->preview_url[0] ? address : NULL);

@@ -94,6 +94,7 @@ static void set_preview(struct gateway *g)
 		(void)snprintf(g->preview_port, sizeof(g->preview_port), ":%u", port);
 	g->api.preview_url = c->preview_url ? c->preview_url : g->preview_url;
 	g->api.preview_port = g->preview_port;
+	g->api.preview_tls_port = strcmp(g->preview_port, ":443") == 0 ? "" : g->preview_port;
 }
 
 static void add_routes(struct gateway *g, const struct http_route *rows, size_t n)

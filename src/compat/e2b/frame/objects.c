@@ -83,7 +83,7 @@ static void put_domain(const struct http_req *req, struct json_writer *w)
 		json_put_null(w, "domain");
 		return;
 	}
-	(void)snprintf(domain, sizeof(domain), "%s%s", api->preview.domain, api->preview_port);
+	(void)snprintf(domain, sizeof(domain), "%s%s", api->preview.domain, api->preview_tls_port);
 	json_put_str(w, "domain", domain);
 }
 
