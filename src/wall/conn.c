@@ -308,7 +308,7 @@ static void conn_tell(struct conn *c)
 
 static void conn_deny(struct conn *c, const char *why)
 {
-	bool has_issuer = c->door->all->secure && c->door->is_trusting;
+	bool has_issuer = c->door->all->secure && c->door->is_trusting && !c->door->policy->resets;
 
 	c->refusal = why;
 	if (c->name_state == NAME_UNKNOWN &&

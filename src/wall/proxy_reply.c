@@ -84,6 +84,7 @@ void proxy_answer(struct proxy *p, int status, enum wall_verdict verdict, const 
 	proxy_text(p, status, why, text);
 	for_pip = is_pips_index(p, status);
 	if (p->has_reply || /* it has begun: cutting it is the only way to report a failure */
+	    (verdict == WALL_DENIED && p->config.door->policy->resets) ||
 	    buf_printf(&p->guest.out,
 	               "HTTP/1.1 %d %s\r\nX-Cloche-Wall: %s\r\nContent-Type: text/plain%s%s\r\n"
 	               "Cache-Control: no-store\r\nContent-Length: %zu\r\n"

@@ -102,6 +102,17 @@ def test_code_in_a_context_accepts_it_too(walled):
     assert box.sandbox.run_code(node, language="javascript").stdout == "200\n"
 
 
+def test_a_policy_can_leave_what_it_denies_without_an_answer(walled, walled_client):
+    """For programs that only look at an exit status. The control: the same policy with answers."""
+    inside = {"domains": ["allowed.test"], "methods": ["GET"]}
+    tries = [("https://denied.test/",), ("http://denied.test/",), ("https://198.51.100.7/",), ("https://allowed.test/", "-X", "DELETE"), ("https://allowed.test/", "-X", "DELETE", "--http2-prior-knowledge")]
+    for refusals, status in (("reset", 0), ("answer", 403)):
+        box = walled({"rules": [{"match": inside, "action": "allow"}], "refusals": refusals})
+        assert [curl(box, *one)[0] for one in tries] == [status] * len(tries)
+        assert curl(box, "https://allowed.test/x")[0] == 200
+        assert len(decisions(walled_client, box.sandbox, verdict="denied")) >= len(tries)
+
+
 def test_methods_and_paths_inside_of_tls_are_judged_request_by_request(walled, internet):
     match = {"domains": ["allowed.test"], "methods": ["GET"], "paths": [{"prefix": "/v1/"}]}
     box = walled({"rules": [{"match": match, "action": "allow"}]})

@@ -190,11 +190,11 @@ static void check_header(const json_t *tokens, const char *given, const char *wa
 		xasprintf("{\"rules\":{\"h.example\":[{\"transform\":{\"headers\":"
 	                  "{\"A\":\"%s\"}}}]}}",
 	                  given);
-	auto_free char *policy =
-		xasprintf("{\"rules\":[{\"action\":{\"transform\":{\"headers\":{"
-	                  "\"A\":\"%s\"}}},\"match\":{\"domains\":[\"h.example\"]}},"
-	                  "{\"action\":\"allow\"}]}",
-	                  wanted);
+	auto_free char *policy = xasprintf(
+		"{\"refusals\":\"reset\",\"rules\":[{\"action\":{\"transform\":{\"headers\":{"
+		"\"A\":\"%s\"}}},\"match\":{\"domains\":[\"h.example\"]}},"
+		"{\"action\":\"allow\"}]}",
+		wanted);
 
 	check_policy_with(tokens, options, true, policy);
 }
@@ -262,9 +262,11 @@ TEST(what_is_allowed_wins_over_what_is_denied)
 	check_policy("{}", false, "\"deny-all\"");
 	check_policy("{\"denyOut\":[\"0.0.0.0/0\"]}", true, "\"deny-all\"");
 	check_policy("{\"allowOut\":[\"1.1.1.1\"],\"denyOut\":[\"0.0.0.0/0\"]}", true,
-	             "{\"rules\":[{\"action\":\"allow\",\"match\":{\"cidrs\":[\"1.1.1.1\"]}}]}");
+	             "{\"refusals\":\"reset\",\"rules\":[{\"action\":\"allow\",\"match\":{"
+	             "\"cidrs\":[\"1.1.1.1\"]}}]}");
 	check_policy("{\"denyOut\":[\"8.8.8.8\"]}", true,
-	             "{\"rules\":[{\"action\":\"deny\",\"match\":{\"cidrs\":[\"8.8.8.8\"]}},"
+	             "{\"refusals\":\"reset\",\"rules\":[{\"action\":\"deny\",\"match\":{\"cidrs\":"
+	             "[\"8.8.8.8\"]}},"
 	             "{\"action\":\"allow\"}]}");
 	check_policy("{\"denyOut\":[\"x\"]}", true, "invalid denied CIDR x");
 	check_policy("{\"allowOut\":[\"a.example\"]}", true,

@@ -92,6 +92,8 @@ TEST(everything_that_can_be_said_comes_back)
 		"{\"mode\":\"enforce\",\"rules\":[{\"match\":{\"domains\":[\"a.com\"],\"protocol\":"
 		"\"tls\"},\"action\":{\"transform\":{\"headers\":{\"authorization\":\"Bearer "
 		"x\"}}}}]}");
+	check_same("{\"mode\":\"enforce\",\"refusals\":\"reset\",\"rules\":[{\"match\":{"
+	           "\"domains\":[\"a.com\"]},\"action\":\"allow\"}]}");
 	check_same("{\"mode\":\"enforce\",\"rules\":[{\"match\":{\"domains\":[\"a.com\"]},"
 	           "\"action\":\"allow\"}],\"proxy\":{\"url\":\"socks5://h:1\",\"username\":"
 	           "\"u\",\"password\":\"p\"}}");

@@ -7,6 +7,7 @@
  *
  *	"deny-all"	"allow-all"
  *	{"mode": "enforce" or "record",
+ *	 "refusals": "answer" or "reset",	what a denied request gets: words, or nothing
  *	 "deny": [name or range, …],		rules before all others
  *	 "rules": [{"match": {…}, "action": …}, …],
  *	 "allow": [name or range, …],		rules behind all others
@@ -156,6 +157,7 @@ struct policy_rule {
 
 struct policy {
 	enum policy_mode mode;
+	bool resets;               /* what it denies gets no answer */
 	struct policy_rule *rules; /* the first n_identity_rules are those of audiences */
 	size_t n_rules, n_identity_rules;
 	char **audiences; /* that the code inside may have tokens for */

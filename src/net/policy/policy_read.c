@@ -233,6 +233,17 @@ static int read_mode(struct policy_reader *r, const char *mode, struct policy *p
 	return 0;
 }
 
+static int read_refusals(struct policy_reader *r, const char *refusals, struct policy *p)
+{
+	char field[FIELD_SIZE];
+
+	(void)snprintf(field, sizeof(field), "%s.refusals", r->prefix);
+	p->resets = strcmp(refusals, "reset") == 0;
+	if (!p->resets && strcmp(refusals, "answer") != 0)
+		return err_field(r->err, field, "must be 'answer' or 'reset'");
+	return 0;
+}
+
 /* A proxy resolves names itself, so ranges could not be enforced for them. */
 static int check_proxied(struct policy_reader *r, const struct policy *p)
 {
@@ -252,9 +263,10 @@ static int read_object(struct policy_reader *r, const json_t *value, struct poli
 {
 	json_t *rules = NULL, *allow = NULL, *deny = NULL, *limits = NULL, *proxy = NULL;
 	json_t *identity = NULL;
-	const char *mode = "enforce";
+	const char *mode = "enforce", *refusals = "answer";
 	const struct json_field fields[] = {
 		{"mode", JSON_FIELD_STRING, &mode},
+		{"refusals", JSON_FIELD_STRING, &refusals},
 		{"rules", JSON_FIELD_ARRAY, &rules, .max = POLICY_RULES_MAX},
 		{"allow", JSON_FIELD_ARRAY, &allow},
 		{"deny", JSON_FIELD_ARRAY, &deny},
@@ -273,6 +285,8 @@ static int read_object(struct policy_reader *r, const json_t *value, struct poli
 	p->rules =
 		xnew0n(struct policy_rule, json_array_size(rules) + 4 + IDENTITY_AUDIENCES_MAX + 1);
 	result = read_mode(r, mode, p);
+	if (result == 0)
+		result = read_refusals(r, refusals, p);
 	if (result == 0 && identity)
 		result = read_identity(r, identity, p);
 	if (result == 0 && deny)

@@ -226,6 +226,8 @@ void policy_write(const struct policy *p, struct json_writer *w, const char *nam
 	}
 	json_open_object(w, name);
 	json_put_str(w, "mode", p->mode == POLICY_RECORD ? "record" : "enforce");
+	if (p->resets)
+		json_put_str(w, "refusals", "reset");
 	json_open_array(w, "rules");
 	for (size_t i = p->n_identity_rules; i < p->n_rules; i++) {
 		json_open_object(w, NULL);

@@ -200,6 +200,10 @@ void h2_stream_answer(struct h2_stream *s, int status, enum wall_verdict verdict
 		h2_stream_reset(s, NGHTTP2_INTERNAL_ERROR);
 		return;
 	}
+	if (verdict == WALL_DENIED && s->h->p->config.door->policy->resets) {
+		h2_stream_reset(s, NGHTTP2_CANCEL); /* REFUSED_STREAM asks for another try */
+		return;
+	}
 	h2_stream_leave_up(s, NGHTTP2_CANCEL);
 	h2_stream_drop_to_up(s);
 	h2_stream_drop_to_guest(s);

@@ -242,6 +242,8 @@ int e2b_policy(const struct e2b_network *network, json_t **ret, struct err *err)
 	bool denies_all = !network->has_internet;
 	int r = body_array(options, "allowOut", &allowed, err);
 
+	/* There a denied connection fails, also for who looks at nothing but curl's exit status. */
+	(void)json_object_set_new(policy, "refusals", json_string("reset"));
 	(void)json_object_set_new(policy, "rules", rules);
 	if (r == 0)
 		r = body_array(options, "denyOut", &denied, err);
