@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 import time
 from typing import Callable, Dict, List
 
@@ -13,6 +14,7 @@ from measure import Row, interleave, row, timed
 
 SECTION = "memory"
 TRIES = 30
+CALL_EVERY_S = 0.002
 LOAD = "import os\nx = os.urandom(100_000_000)"
 # With a thread its memory is no imprint, and goes by CRIU.
 THREAD = "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()"
@@ -43,11 +45,13 @@ def await_zygote(link: Link) -> None:
     raise RuntimeError(f"no fork is an imprint: {made['memory_why']}")
 
 
-def answering(link: Link, source: str, n: int, way: str) -> Callable[[], float]:
-    """Until each of them has answered a call about what it holds."""
+def answering(link: Link, source: str, n: int, way: str, changed: bool = True) -> Callable[[], float]:
+    """Until each of them has answered a call about what it holds. changed: the source has run a call since its last fork."""
 
     def once() -> float:
         made: Dict[str, list] = {}
+        if changed:
+            link.code(source, "y = 1")
 
         def both() -> None:
             made.update(link.call("POST", f"/v1/sandboxes/{source}/fork", {"count": n}))
@@ -60,6 +64,39 @@ def answering(link: Link, source: str, n: int, way: str) -> Callable[[], float]:
         for one in made["sandboxes"]:
             link.delete(one["id"])
         return took
+
+    return once
+
+
+def standing_still(daemon: Daemon, link: Link, source: str) -> Callable[[], float]:
+    """The longest that a call of the source waits while five copies are made: calls come one behind the other."""
+
+    def once() -> float:
+        made: Dict[str, list] = {}
+        took: List[float] = []
+        over = threading.Event()
+
+        def call() -> None:
+            other = daemon.unix()
+            while not over.is_set():
+                took.append(timed(lambda: other.code(source, "1")))
+                time.sleep(CALL_EVERY_S)  # else no moment is idle, and the fork goes by CRIU
+            other.close()
+
+        calls = threading.Thread(target=call)
+        calls.start()
+        try:
+            for _ in range(TRIES):
+                took.clear()
+                made.update(link.call("POST", f"/v1/sandboxes/{source}/fork", {"count": 5}))
+                for one in made["sandboxes"]:
+                    link.delete(one["id"])
+                if made["memory_by"] == "imprint":
+                    break
+        finally:
+            over.set()
+            calls.join()
+        return max(took)
 
     return once
 
@@ -80,7 +117,7 @@ def run(daemon: Daemon, count: int) -> List[Row]:
         return []
     link = daemon.unix()
     await_zygote(link)
-    boxes = [link.create(limits={"memory_mib": 512}) for _ in range(3)]
+    boxes = [link.create(limits={"memory_mib": 512}) for _ in range(4)]
     for box in boxes:
         link.code(box, LOAD)
     link.code(boxes[2], THREAD)
@@ -89,6 +126,8 @@ def run(daemon: Daemon, count: int) -> List[Row]:
         "one": (fork(link, boxes[0], 1), count),
         "five": (fork(link, boxes[0], 5), count),
         "imprint": (answering(link, boxes[0], 5, "imprint"), count),
+        "again": (answering(link, boxes[3], 10, "imprint", changed=False), count),
+        "still": (standing_still(daemon, link, boxes[0]), count),
         "criu": (answering(link, boxes[2], 5, "criu"), count),
         "pause": (pause(link, boxes[1], more), count),
     })
@@ -99,6 +138,8 @@ def run(daemon: Daemon, count: int) -> List[Row]:
         row(SECTION, "five of them, in one call", took["five"], limit=1000),
         row(SECTION, "five of them, until each has answered a call", took["imprint"], limit=100),
         row(SECTION, "the same by CRIU", took["criu"]),
+        row(SECTION, "ten of a source that has not changed, until each has answered", took["again"], limit=30),
+        row(SECTION, "longest call of the source while five are made", took["still"], limit=10),
         row(SECTION, "pause to disk, 100 MB, synced", took["pause"]),
         row(SECTION, "resume from there", more["resume"], limit=300),
     ]

@@ -95,6 +95,14 @@ __attribute__((noreturn)) HIDDEN void imprint_go(const struct place *place);
 /* Calls fn(arg) on another stack; it does not return. */
 __attribute__((noreturn)) HIDDEN void imprint_call_on(void *stack, void (*fn)(long), long arg);
 
+/* A thread on a stack of its own, as clone(2) with these flags; fn does not return. Its tid is
+ * cleared at its end. What the kernel answers. */
+HIDDEN long imprint_thread(long flags, void *stack, void (*fn)(void), int *tid);
+
+/* imprint_pages.c: writes all pages of the table into the file, on several processors. */
+HIDDEN long imprint_write_pages(int fd, const struct head *h);
+HIDDEN long imprint_write_range(int fd, uint64_t begin, uint64_t end, uint64_t offset);
+
 static inline void *copy_bytes(void *to, const void *from, size_t len)
 {
 	for (size_t i = 0; i < len; i++)

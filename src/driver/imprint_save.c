@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The source's side: it forks itself, and the writer, its sibling, writes the pages down. */
+/* The source's side: it forks itself, and the writer, its sibling, lists the pages and writes them
+ * down. */
 #include "driver/imprint.h"
 
 #include <errno.h>
@@ -36,6 +37,7 @@ static union {
 	char bytes[TABLE_SIZE];
 } table;
 static uint64_t words[MAP_BATCH];
+static int has_untouched; /* a mapping of which this fork has no page: perhaps it was wiped */
 static char text[MAPS_SIZE];
 
 static long open_own(const char *path, int flags)
@@ -67,31 +69,15 @@ static long add_entry(enum kind kind, uint64_t begin, uint64_t end, uint32_t pro
 	return 0;
 }
 
-static long write_pages(int fd, uint64_t begin, uint64_t end, uint64_t offset)
-{
-	while (begin < end) {
-		long n =
-			call5(__NR_pwrite64, fd, (long)begin, (long)(end - begin), (long)offset, 0);
-
-		if (n <= 0)
-			return n < 0 ? n : -EIO;
-		begin += (uint64_t)n;
-		offset += (uint64_t)n;
-	}
-	return 0;
-}
-
-static long put_pages(int fd, const struct mapping *m, uint64_t begin, uint64_t end)
+static long put_pages(const struct mapping *m, uint64_t begin, uint64_t end)
 {
 	struct head *h = &table.head;
-	const uint64_t offset = h->size;
 	long r = add_entry(m->way == WAY_STACK ? KIND_STACK : KIND_PAGES, begin, end, m->protection,
-	                   offset);
+	                   h->size);
 
-	if (r < 0)
-		return r;
-	h->size += end - begin;
-	return write_pages(fd, begin, end, offset);
+	if (r == 0)
+		h->size += end - begin;
+	return r;
 }
 
 static int is_wanted(const struct mapping *m, uint64_t word)
@@ -106,21 +92,21 @@ struct run {
 	uint64_t done, begin, end;
 };
 
-static long end_run(int fd, const struct mapping *m, struct run *run, uint64_t upto)
+static long end_run(const struct mapping *m, struct run *run, uint64_t upto)
 {
 	long r = 0;
 
 	if (m->way == WAY_TOUCHED)
 		r = add_entry(KIND_EMPTY, run->done, run->begin, m->protection, 0);
 	if (r == 0 && run->begin < run->end)
-		r = put_pages(fd, m, run->begin, run->end);
+		r = put_pages(m, run->begin, run->end);
 	if (r == 0 && m->way == WAY_TOUCHED && upto == m->end)
 		r = add_entry(KIND_EMPTY, run->end, upto, m->protection, 0);
 	run->done = run->end;
 	return r;
 }
 
-static long write_some(int fd, long pagemap, const struct mapping *m)
+static long list_some(long pagemap, const struct mapping *m)
 {
 	struct run run = {m->begin, m->begin, m->begin};
 
@@ -140,7 +126,7 @@ static long write_some(int fd, long pagemap, const struct mapping *m)
 				run.begin = at;
 			} else if (at - run.end > GAP_PAGES * PAGE ||
 			           (m->way == WAY_CHANGED && at != run.end)) {
-				r = end_run(fd, m, &run, at);
+				r = end_run(m, &run, at);
 				if (r < 0)
 					return r;
 				run.begin = at;
@@ -148,13 +134,13 @@ static long write_some(int fd, long pagemap, const struct mapping *m)
 			run.end = at + PAGE;
 		}
 	}
-	return end_run(fd, m, &run, m->end);
+	has_untouched |= m->way == WAY_TOUCHED && run.end == m->begin;
+	return end_run(m, &run, m->end);
 }
 
-static long write_mapping(int fd, long pagemap, const struct mapping *m)
+static long list_mapping(long pagemap, const struct mapping *m)
 {
-	long r = m->way == WAY_WHOLE ? put_pages(fd, m, m->begin, m->end)
-	                             : write_some(fd, pagemap, m);
+	long r = m->way == WAY_WHOLE ? put_pages(m, m->begin, m->end) : list_some(pagemap, m);
 
 	if (r == 0 && m->way == WAY_EMPTY)
 		r = add_entry(KIND_EMPTY, m->begin, m->end, m->protection, 0);
@@ -206,7 +192,9 @@ static void take_line(const char *line, uint64_t range[2])
 	}
 }
 
-/* Memory that a fork must not share, such as the state of getrandom(). */
+/* Memory that a fork must not share, such as the state of getrandom(): the writer, a fork, has none
+ * of it. To read smaps costs a look at each page, so it is read only if there may be such memory.
+ */
 static long mark_wiped(void)
 {
 	uint64_t range[2] = {0, 0};
@@ -240,15 +228,19 @@ static long write_all(int fd, const struct mapping *mappings, long n)
 	struct head *h = &table.head;
 	long pagemap = open_own("/proc/self/pagemap", O_RDONLY), r = pagemap < 0 ? pagemap : 0;
 
+	has_untouched = 0;
 	*h = (struct head){
 		.magic = MAGIC, .brk = (uint64_t)call(__NR_brk, 0, 0, 0), .size = TABLE_SIZE};
 	copy_bytes(h->token, kept.token, TOKEN_SIZE);
 	for (long i = 0; r == 0 && i < n; i++)
-		r = write_mapping(fd, pagemap, &mappings[i]);
-	if (r == 0)
+		r = list_mapping(pagemap, &mappings[i]);
+	if (r == 0 && has_untouched)
 		r = mark_wiped();
 	if (r == 0)
-		r = write_pages(fd, (uint64_t)table.bytes, (uint64_t)table.bytes + TABLE_SIZE, 0);
+		r = imprint_write_pages(fd, h);
+	if (r == 0)
+		r = imprint_write_range(fd, (uint64_t)table.bytes,
+		                        (uint64_t)table.bytes + TABLE_SIZE, 0);
 	if (r == 0)
 		r = call(__NR_fcntl, fd, F_ADD_SEALS, SEALS);
 	return r;

@@ -169,6 +169,47 @@ def test_an_imprint_of_a_zygote_that_was_replaced_goes_by_criu(warm, sandbox, fo
     assert [value(one, "x + 1") for one in copies] == ["42", "42"]
 
 
+def test_an_idle_source_is_forked_again_by_the_imprint_that_it_has(warm, sandbox, forked):
+    daemon, _client = warm
+
+    def fork(count=1):
+        before = daemon.log().count('"imprint.again"')
+        reply, copies = forked(sandbox, count)
+        assert reply["memory_by"] == "imprint", reply["memory_why"]
+        return copies, daemon.log().count('"imprint.again"') > before
+
+    value(sandbox, "import os, random\nn = 1\ndata = bytearray(b'x') * 10_000_000")
+    (first,), again = fork()
+    assert not again
+    value(first, "n = 100; data[:] = bytes(len(data))")
+    copies, again = fork(3)
+    assert again and [value(one, "n, len(data), data[5]") for one in copies] == ["(1, 10000000, 120)"] * 3
+    assert len({value(one, "random.random()") for one in copies}) == 3
+    value(sandbox, "n += 1")  # a call, an exec and a file each change the source
+    (copy,), again = fork()
+    assert not again and value(copy, "n") == "2"
+    sandbox.run("echo by an exec > ~/file")
+    (copy,), again = fork()
+    assert not again and copy.run("cat ~/file").stdout == "by an exec\n"
+    sandbox.files.write("file", b"by the API")
+    (copy,), again = fork()
+    assert not again and copy.files.read_text("file") == "by the API"
+    (copy,), again = fork()
+    assert again and value(copy, "n") == "2"
+
+
+def test_a_call_that_comes_while_an_imprint_is_used_again_waits(sandbox, forked):
+    value(sandbox, "n = 0")
+    forked(sandbox)
+    with ThreadPoolExecutor() as pool:
+        fork = pool.submit(forked, sandbox, 2)
+        calls = [pool.submit(value, sandbox, "n += 1\nopen('n', 'w').write(str(n))\nn") for _ in range(3)]
+        assert sorted(call.result() for call in calls) == ["1", "2", "3"]
+        _reply, copies = fork.result()
+    seen = {value(one, "n, open('n').read() if __import__('os').path.exists('n') else '0'") for one in copies}
+    assert len(seen) == 1 and eval(value(copies[0], "n")) == int(eval(seen.pop())[1]), seen
+
+
 def test_copies_draw_other_numbers_and_bear_other_names(sandbox, forked):
     value(sandbox, "import os, random, socket, uuid\nrandom.seed(7)")
     draw = "[random.random(), socket.gethostname(), os.urandom(8), uuid.uuid4().hex, os.environ['CLOCHE_EXEC']]"

@@ -197,6 +197,7 @@ void interpreter_run(struct context *c, struct code_call *call)
 {
 	size_t len = strlen(call->code);
 
+	sandbox_disturb(c->sandbox);
 	c->state = CONTEXT_BUSY;
 	c->is_fresh = false;
 	if (put_env(c, call) < 0 ||

@@ -148,6 +148,8 @@ void interpreter_start_afresh(struct context *c, const char *why);
 uint64_t interpreter_start_us(const struct context *c); /* a start may take as long */
 void interpreter_rejoin(struct context *c); /* rejoins one that an earlier gateway started */
 
+/* Has an idle one hold as after interpreter_save(), which is not asked. */
+void interpreter_hold(struct context *c, const struct interpreter_watch *w, void *arg);
 void interpreter_write(struct context *c); /* what is queued, as far as there is room */
 
 /* interpreter_imprint.c */

@@ -61,6 +61,13 @@ int interpreter_on_saved(struct context *c, const struct driver_message *m)
 	return 0;
 }
 
+void interpreter_hold(struct context *c, const struct interpreter_watch *w, void *arg)
+{
+	c->state = CONTEXT_BUSY;
+	c->is_held = true;
+	watch(c, w, arg);
+}
+
 void interpreter_release(struct context *c)
 {
 	if (!c->is_held)

@@ -39,6 +39,7 @@ void sandbox_move(struct sandbox *s, enum sandbox_phase next)
 	s->phase = next;
 	if (to == from)
 		return;
+	sandbox_disturb(s);
 	log_info("sandbox.moved", "id=%s from=%s to=%s", s->id, sandbox_state_name(from),
 	         sandbox_state_name(to));
 	account_on_move(s, to);

@@ -86,6 +86,8 @@ static void tell_end(struct fork *f, const struct err *err)
 	f->ops.on_end(sn, &memory, err, f->arg);
 	if (!err)
 		snapshot_drop_unused(f->fleet, f->snapshot_id); /* none of them came to be */
+	if (f->imprint && !err)
+		imprint_keep(take_ptr(f->imprint));
 	fork_free(f);
 }
 

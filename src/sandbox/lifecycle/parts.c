@@ -79,6 +79,7 @@ static const struct sandbox_part {
 	{"account",    account_init,    NULL,               NULL,                NULL,           account_free},
 	{"link",       NULL,            sandbox_make_link,  NULL,                end_link,       free_link},
 	{"contexts",   NULL,            context_rejoin_all, NULL,                end_contexts,   context_free_all},
+	{"idleness",   NULL,            NULL,               NULL,                sandbox_disturb,  sandbox_disturb},
 	{"warm-up",    NULL,            NULL,               NULL,                end_warm_up,    end_warm_up},
 	{"execs",      NULL,            exec_rejoin_all,    NULL,                exec_end_all,   free_execs},
 	{"network",    NULL,            NULL,               NULL,                network_end,    network_free},

@@ -161,6 +161,7 @@ int sandbox_update(struct sandbox *s, const struct sandbox_patch *patch, sandbox
 
 	if (r < 0)
 		return r;
+	sandbox_disturb(s);
 	u = xnew0(struct update);
 	r = check_patch(s, patch, u, err);
 	if (r < 0) {

@@ -35,6 +35,7 @@ struct fleet {
 	struct list snapshots; /* in order of creation */
 	struct list volumes;   /* likewise */
 	struct list takings;   /* snapshots on their way */
+	size_t n_imprints;     /* that are kept for the next fork */
 	struct list holds;     /* snapshots that are looked at (snapshot_hold.c) */
 	struct loop_timer *snapshot_expiry;
 	uint64_t warm_not_before_us; /* steady; after a seed that failed */

@@ -176,8 +176,18 @@ struct link *sandbox_link(struct sandbox *s, struct err *err)
 	return NULL;
 }
 
+void sandbox_disturb(struct sandbox *s)
+{
+	void (*const on_disturbed)(void *arg) = s->on_disturbed;
+
+	s->on_disturbed = NULL;
+	if (on_disturbed)
+		on_disturbed(s->disturbed_arg);
+}
+
 int sandbox_take_channel(struct sandbox *s, uint32_t *ret, struct err *err)
 {
+	sandbox_disturb(s);
 	if (s->next_channel == s->channels_to) {
 		int r;
 

@@ -92,6 +92,8 @@ struct sandbox {
 	json_t *carried; /* of a copy of another's memory: its processes (copied_processes.c); or
 	                    NULL */
 	uint32_t next_channel, channels_to;
+	void (*on_disturbed)(void *arg); /* what runs in it may change from here on; or NULL */
+	void *disturbed_arg;
 	uint64_t oom_kills, pids_refused; /* as last told */
 	struct exec *execs;               /* by id */
 	struct list exec_list;            /* in order of creation */
@@ -143,6 +145,9 @@ void sandbox_drop_waiters(struct list *waiters);
 struct link *sandbox_link(struct sandbox *s, struct err *err);
 /* A channel number that was never used in its life. */
 must_check int sandbox_take_channel(struct sandbox *s, uint32_t *ret, struct err *err);
+/* Something is about to run in it, or it changes its state: tells who relies on its being idle,
+ * once. */
+void sandbox_disturb(struct sandbox *s);
 /* Sends its request to the broker; it has one at a time, and a new one replaces it. */
 must_check int sandbox_ask(struct sandbox *s, enum msg_op op, broker_client_fn fn, struct err *err);
 /* Fills err with why a sandbox that has ended accepts no calls. */

@@ -2,6 +2,7 @@
 #include "sandbox/snapshot/imprint.h"
 
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/units.h"
 #include "sandbox/code/contexts.h"
 #include "sandbox/code/interpreter.h"
@@ -15,6 +16,8 @@
 #define ROW_MAX  (1024 * 1024)
 #define SAVE_US  (2 * SECOND_US)  /* until its memory is fixed: some milliseconds */
 #define WHOLE_US (30 * SECOND_US) /* until it is written */
+#define KEEP_US  (60 * SECOND_US) /* until its source is forked again */
+#define KEPT_MAX 64               /* each is an fd of the gateway */
 
 struct imprint {
 	struct fleet *fleet;
@@ -28,6 +31,8 @@ struct imprint {
 	int fd;
 	bool is_begun, is_whole; /* those were told */
 	bool is_released;        /* the source */
+	bool is_stale;           /* something ran in the source since it was released */
+	bool is_kept, is_again;  /* no fork has it; it had one before */
 	char *why;               /* it has failed, and that is not told yet; or NULL */
 	struct imprint_ops ops;
 	void *arg;
@@ -120,6 +125,15 @@ static void on_timer(struct loop *loop, void *arg)
 	struct imprint *im = arg;
 
 	(void)loop;
+	if (im->is_kept) {
+		imprint_free(im);
+		return;
+	}
+	if (im->is_again && !im->why && im->context) {
+		tell_whole(im, NULL);
+		tell_begun(im, NULL); /* which may free it */
+		return;
+	}
 	if (im->context && !im->why) /* what comes late must not be taken for the next one */
 		im->context->can_save = false;
 	fail(im, im->why ? im->why : "the interpreter does not answer in time");
@@ -173,6 +187,38 @@ static struct context *find_context(struct sandbox *s, const char **ret_why)
 	return why ? NULL : c;
 }
 
+static void on_disturbed(void *arg)
+{
+	struct imprint *im = arg;
+
+	im->is_stale = true;
+	if (im->is_kept)
+		imprint_free(im);
+}
+
+static struct imprint *find_kept(const struct sandbox *s)
+{
+	return s->on_disturbed == on_disturbed ? s->disturbed_arg : NULL;
+}
+
+/* Nothing has run in the source since: it is held once more, for its files. */
+static struct imprint *take_again(struct imprint *im, struct context *c,
+                                  const struct imprint_ops *ops, void *arg)
+{
+	c->sandbox->on_disturbed = NULL;
+	im->fleet->n_imprints--;
+	im->is_kept = im->is_begun = im->is_whole = im->is_released = false;
+	im->is_again = true;
+	im->ops = *ops;
+	im->arg = arg;
+	im->context = c;
+	im->channels = c->sandbox->next_channel;
+	interpreter_hold(c, &source_watch, im);
+	log_debug("imprint.again", "source=%s", im->source_id);
+	loop_timer_set_in(im->timer, 0);
+	return im;
+}
+
 struct imprint *imprint_take(struct sandbox *s, const struct imprint_ops *ops, void *arg,
                              const char **ret_why)
 {
@@ -183,6 +229,9 @@ struct imprint *imprint_take(struct sandbox *s, const struct imprint_ops *ops, v
 
 	if (!c)
 		return NULL;
+	im = find_kept(s);
+	if (im && im->is_kept)
+		return take_again(im, c, ops, arg);
 	*ret_why = "its context cannot be described";
 	if (context_row_json(c, &row) < 0)
 		return NULL;
@@ -211,26 +260,52 @@ struct imprint *imprint_take(struct sandbox *s, const struct imprint_ops *ops, v
 
 bool imprint_release(struct imprint *im)
 {
+	struct sandbox *s;
 	bool is_alone;
 
 	if (!im->context)
 		return false;
-	is_alone = im->context->sandbox->next_channel == im->channels;
+	s = im->context->sandbox;
+	is_alone = s->next_channel == im->channels;
+	sandbox_disturb(s); /* an older one */
+	s->on_disturbed = on_disturbed;
+	s->disturbed_arg = im;
 	interpreter_release(im->context);
 	im->is_released = true;
 	let_go(im);
 	return is_alone;
 }
 
+void imprint_keep(struct imprint *im)
+{
+	const struct sandbox *s = sandbox_find(im->fleet, im->project_id, im->source_id);
+
+	if (!s || find_kept(s) != im || im->is_stale || im->context || im->fd < 0 ||
+	    im->fleet->n_imprints >= KEPT_MAX) {
+		imprint_free(im);
+		return;
+	}
+	im->is_kept = true;
+	im->fleet->n_imprints++;
+	loop_timer_set_in(im->timer, KEEP_US);
+}
+
 void imprint_free(struct imprint *im)
 {
+	struct sandbox *s;
+
 	if (!im)
 		return;
+	s = sandbox_find(im->fleet, im->project_id, im->source_id);
+	if (s && find_kept(s) == im)
+		s->on_disturbed = NULL;
+	im->fleet->n_imprints -= im->is_kept;
 	if (im->context && im->context->watch_arg == im) {
 		interpreter_unwatch(im->context);
 		interpreter_release(im->context);
 	}
-	broker_client_cancel(im->fleet->broker, im->usage_tag);
+	if (im->usage_tag)
+		broker_client_cancel(im->fleet->broker, im->usage_tag);
 	loop_timer_free(im->timer);
 	close_fd(&im->fd);
 	free(im->row);

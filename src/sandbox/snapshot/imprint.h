@@ -7,6 +7,9 @@
  *	imprint_take() ──► on_begun: the memory is fixed ── files are copied ──► imprint_release()
  *	              └──► on_whole: its bytes are there ──► imprint_enter() for each copy
  *
+ * It is kept for the next fork as long as nothing runs in the source: calls, execs and file
+ *operations there end it at once, so its memory is never in their way.
+ *
  * Every way to fail ends in a reason, and the caller forks by CRIU. The bytes are a sealed memfd,
  * which the gateway only hands on: from the source's agent to those of its copies, who give it to
  * nobody but a process that they have seen behind all walls. It is charged to the source's memory.
@@ -29,3 +32,5 @@ bool imprint_release(struct imprint *im);
 typedef void (*imprint_entered_fn)(const char *why, void *arg);
 void imprint_enter(struct imprint *im, struct sandbox *copy, imprint_entered_fn done, void *arg);
 void imprint_free(struct imprint *im); /* NULL is fine */
+/* The same, but the source's next fork may have it if it comes soon. */
+void imprint_keep(struct imprint *im);
