@@ -64,6 +64,7 @@ class Fork:
         self.agent = agent_of(source)
         known = set(children_of(self.agent))
         (self.interpreter,) = [p for p in known if read_text(f"/proc/{p}/comm") == "python3\n"]
+        self._before = self._count_made()
         self._thread = threading.Thread(target=self._fork)
         self._thread.start()
         self.writer = None
@@ -73,12 +74,13 @@ class Fork:
     @staticmethod
     def _stop(pid):
         try:
-            if read_text(f"/proc/{pid}/oom_score_adj") != "1000\n":  # it has not begun
-                return False
-            os.kill(pid, signal.SIGSTOP)
-        except ProcessLookupError:
-            return False
-        return True
+            fds = [f"/proc/{pid}/fd/{fd}" for fd in os.listdir(f"/proc/{pid}/fd")]
+            if any("memfd:imprint" in os.readlink(fd) and os.stat(fd).st_size > 0 for fd in fds):  # it has begun, and told so
+                os.kill(pid, signal.SIGSTOP)
+                return True
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+        return False
 
     def _fork(self):
         try:
@@ -90,8 +92,11 @@ class Fork:
         """Those that are made and wait for the writer; none of them is told as running yet."""
         return [s for s in self.client.list() if s.id != self.source.id]
 
+    def _count_made(self):
+        return self.daemon.log().count('"fork.made"')
+
     def await_made(self):
-        wait_for(lambda: len(self.made()) == self.count, 30, "copies that wait")
+        wait_for(lambda: self._count_made() == self._before + self.count, 30, "copies that wait")
         return self.made()
 
     def go_on(self):
