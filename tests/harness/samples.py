@@ -36,6 +36,7 @@ NOT_TYPED = {
         ("one.example.com", "machines of yours; tests/functional/test_docs.py does it with two daemons"),
         ("aws s3 sync", "a bucket of yours; tests/functional/test_audit_sinks.py has one"),
     ],
+    "docs/guides/rollouts.md": [("", "frameworks that bring much along; tests/sdk/test_rollouts.py types it")],
     "docs/mcp.md": [("claude mcp add", "a program that cloche does not bring")],
     "docs/migrate-from-e2b.md": [("my-template", "a template of yours; tests/compat/test_e2b_builds.py has one"), ("mcp=", "needs a repository of yours; tests/compat/test_e2b_mcp.py starts servers so")],
     "docs/sources.md": [("example.com", "repositories and registries of yours")],

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frameworks for evaluations and training, in their real packages: each check runs in a process of its own, with the packages of
+rollouts/requirements.txt and the SDK as pip installs it. The guide on rollouts is followed as it stands."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from harness.daemon import PATIENCE, ROOT, end
+from harness.npm import made_once
+from harness.samples import samples_of
+
+HERE = Path(__file__).parent / "rollouts"
+PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
+GUIDE = "docs/guides/rollouts.md"
+
+
+def blocks(words):
+    """Of the guide, those that have these words."""
+    return [sample for sample in samples_of(GUIDE) if sample.language in ("sh", "python") and words in sample.code]
+
+
+@pytest.fixture(scope="session")
+def packages(tmp_path_factory):
+    """A directory with the frameworks and, by the guide's own command, the SDK."""
+
+    def make(path):
+        words = ["--no-deps", "--no-compile", "--target", str(path), "-r", str(HERE / "requirements.txt")]
+        done = subprocess.run([*PIP, *words], capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, done.stderr[-4000:]
+        clone = tmp_path_factory.mktemp("clone")
+        shutil.copytree(ROOT / "sdk" / "python", clone / "sdk" / "python", ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
+        told = {"PIP_TARGET": str(path), "PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_UPGRADE": "1"}
+        env = {**os.environ, **told, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        (install,) = blocks("pip install")
+        done = subprocess.run(["bash", "-euc", install.code], cwd=clone, env=env, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr[-4000:]
+
+    return made_once(tmp_path_factory, "rollouts", make)
+
+
+@pytest.fixture
+def env(packages, environment):
+    """Of a program that has the frameworks."""
+    paths = {"PYTHONPATH": str(packages), "PATH": f"{packages}/bin:{Path(sys.executable).parent}:{environment['PATH']}"}
+    kept = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": f"{packages}/.pycache"}  # they bring much, and many processes read it
+    return {**environment, **paths, **kept, "HOME": str(packages)}
+
+
+def check(env, name, *words):
+    """A suite beside this."""
+    pytest_words = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", str(HERE), "--confcutdir", str(HERE), "-p", "no:cacheprovider", "-p", "pytest_asyncio.plugin",
+                    "-o", "asyncio_mode=auto", "-W", "ignore", str(HERE / f"check_{name}.py"), *words]
+    done = subprocess.run(pytest_words, env={**env, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=300 * PATIENCE)
+    assert done.returncode == 0, done.stdout[-6000:]
+    return done.stdout
+
+
+def follow(env, directory, sample):
+    """What a block prints, which is what it promises."""
+    words = ["bash", "-euo", "pipefail", "-c", sample.code] if sample.language == "sh" else [sys.executable, "-c", sample.code]
+    done = subprocess.run(words, env=env, cwd=directory, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300 * PATIENCE)
+    assert done.returncode == 0 and not sample.broken_promises(done.stdout), f"{sample.place}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def live(client, tag):
+    return [s for s in client.list(tag=tag) if s.info.ended is None]
+
+
+def wait_until(is_so):
+    deadline = time.monotonic() + 120 * PATIENCE
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_inspect_s_own_suite_for_sandboxes_passes_whole(env):
+    assert "44 passed" in check(env, "inspect_suite")
+
+
+def test_what_inspect_s_suite_does_not_ask_for(env):
+    check(env, "inspect")
+
+
+def test_swe_rex_works_in_sandboxes(env):
+    check(env, "swerex")
+
+
+def test_the_guide_s_program_of_swe_rex_runs(env, tmp_path):
+    (sample,) = blocks("ClocheDeployment")
+    follow(env, tmp_path, sample)
+
+
+def test_the_guide_s_task_of_inspect_s_is_done_and_leaves_nothing(env, client, tmp_path):
+    (sample,) = blocks("inspect eval")
+    follow(env, tmp_path, sample)
+    assert not live(client, "inspect:sorting")
+
+
+SLEEPS = """
+import asyncio
+import cloche.integrations._rollouts as rollouts
+from inspect_ai import Task, task
+from inspect_ai.dataset import Sample
+from inspect_ai.solver import solver
+from inspect_ai.util import sandbox
+
+rollouts.LEASE_S = SECONDS
+
+@solver
+def sleeps():
+    async def solve(state, generate):
+        await sandbox().write_file("begun", "")
+        WORK
+        return state
+    return solve
+
+@task
+def endless():
+    return Task(dataset=[Sample(input="x")], solver=sleeps(), sandbox="cloche")
+"""
+
+
+def hears_interrupts():
+    """Whoever started these tests may not."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@pytest.fixture
+def endless(env, client, tmp_path):
+    """A function that starts `inspect eval` of a task that does `work`, and gives its process and its sandbox."""
+    started, made = [], []
+
+    def start(work, *words, lease=600):
+        (tmp_path / "endless.py").write_text(SLEEPS.replace("SECONDS", str(lease)).replace("WORK", work))
+        words = ["inspect", "eval", "endless.py", "--model", "mockllm/model", "--display", "plain", *words]
+        started.append(subprocess.Popen(words, env=env, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=hears_interrupts))
+        wait_until(lambda: started[-1].poll() is not None or any(s.files.exists("begun") for s in live(client, "inspect:endless")))
+        assert started[-1].poll() is None, started[-1].stdout.read()
+        made.extend(live(client, "inspect:endless"))
+        return started[-1], made[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+    for sandbox in made:
+        end(sandbox)  # one that ended by itself has left what it printed
+
+
+def test_a_sample_that_is_interrupted_deletes_its_sandbox(endless):
+    process, sandbox = endless("await sandbox().exec(['sleep', '7654'])")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=120 * PATIENCE)
+    assert sandbox.refresh().ended["cause"] == "deleted"
+
+
+def test_a_sandbox_outlives_its_lease_while_inspect_runs_and_ends_when_it_is_killed(endless):
+    process, sandbox = endless("await sandbox().exec(['sleep', '7654'])", lease=4)
+    first = sandbox.refresh().expires_us
+    wait_until(lambda: sandbox.refresh().expires_us > first + 4_000_000)  # it is renewed, past its first end
+    assert sandbox.info.state == "running"
+    process.kill()
+    wait_until(lambda: sandbox.refresh().ended is not None)
+    assert sandbox.info.ended["cause"] == "timeout"
+
+
+def test_without_cleanup_the_sandbox_stays_and_is_named(endless):
+    process, sandbox = endless("await asyncio.sleep(1)", "--no-sandbox-cleanup", "--sandbox", "cloche")
+    said, _ = process.communicate(timeout=120 * PATIENCE)
+    assert process.returncode == 0 and f"cloche shell {sandbox.id}" in said, said
+    assert sandbox.refresh().ended is None and 3500 < (sandbox.info.expires_us - time.time() * 1e6) / 1e6 <= 3600
