@@ -10,6 +10,9 @@
  */
 #include "base/auto.h"
 
+#include <stdbool.h>
+#include <stdint.h>
+
 enum err_code {
 	ERR_NONE,
 	ERR_BAD_REQUEST,   /* 400 the bytes are not a request of ours */
@@ -51,10 +54,17 @@ struct err {
 	int errnum;     /* 0 or a positive errno */
 	char field[64]; /* the input field to blame, or "" */
 	char message[360];
-	char hint[240];                                /* what to do about it, or "" */
-	struct {                                       /* of ERR_QUOTA and ERR_BUDGET */
-		char what[24], limit[24], current[24]; /* decimal numbers */
-		uint64_t retry_after_ms;               /* 0 = not known */
+	char hint[240]; /* what to do about it, or "" */
+	/* cloche-vmm of an older release fills one, without what follows: the size stays. */
+	struct {                             /* of ERR_QUOTA and ERR_BUDGET */
+		char what[19];               /* as long as the longest name */
+		bool is_of_key : 1;          /* of the key, and not of its project */
+		bool is_final : 1;           /* no end of others makes room for it */
+		char limit[24], current[24]; /* decimal numbers */
+		/* Of a create that has waited for room in vain (tenant/create_queue.h), among the
+		 * project's; 0 = it has not waited. */
+		uint16_t queue_position, queue_waiting;
+		uint64_t retry_after_ms; /* 0 = not known */
 	} quota;
 };
 

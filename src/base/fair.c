@@ -100,6 +100,23 @@ struct list *fair_next(struct fair_queue *q, struct fair_share **ret)
 	return NULL;
 }
 
+void fair_put_back(struct fair_share *s, struct list *item)
+{
+	list_append(s->items.next, item); /* before the first */
+}
+
+void fair_set_aside(struct fair_share *s, struct list *aside)
+{
+	list_remove(&s->link);
+	list_append(aside, &s->link);
+}
+
+void fair_bring_back(struct fair_queue *q, struct list *aside)
+{
+	while (!list_empty(aside))
+		go_to_front(q, list_entry(aside->prev, struct fair_share, link));
+}
+
 void fair_charge(const struct fair_queue *q, struct fair_share *s, int64_t cost)
 {
 	s->credit = MAX(s->credit - cost, -DEBT_QUANTA * quantum_of(q, s));

@@ -40,6 +40,13 @@ void fair_push(struct fair_queue *q, struct fair_share *s, struct list *item);
 /* Takes out the next item, and gives its share in *ret. NULL if no item waits. An item may also be
  * taken out of turn with list_remove(). */
 struct list *fair_next(struct fair_queue *q, struct fair_share **ret);
+/* Puts back an item that fair_next() gave: it is the first of its share again. */
+void fair_put_back(struct fair_share *s, struct list *item);
+/* Takes a share out of the turns, with its items, until fair_bring_back(): its next item cannot be
+ * served now, and those of others may. aside is the caller's list. */
+void fair_set_aside(struct fair_share *s, struct list *aside);
+/* All that were set aside come before the others, in their order, and keep their credit. */
+void fair_bring_back(struct fair_queue *q, struct list *aside);
 /* Charges the share for what serving its item has cost. */
 void fair_charge(const struct fair_queue *q, struct fair_share *s, int64_t cost);
 bool fair_has_items(const struct fair_queue *q);

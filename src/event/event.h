@@ -32,6 +32,7 @@ enum event_type {
 	EVENT_DAEMON_PART_REPLACED, /* the broker, say: it died, or was stuck and killed */
 	EVENT_DAEMON_PROBLEM_BEGAN, /* one that /v1/health lists */
 	EVENT_DAEMON_PROBLEM_ENDED,
+	EVENT_CREATE_QUEUED, /* one waits for room (tenant/create_queue.h) */
 	EVENT_SANDBOX_CREATED,
 	EVENT_SANDBOX_RUNNING,
 	EVENT_SANDBOX_ADOPTED, /* by a restarted daemon */

@@ -10,6 +10,7 @@ static const char *const names[] = {
 	[EVENT_DAEMON_PART_REPLACED] = "daemon.part_replaced",
 	[EVENT_DAEMON_PROBLEM_BEGAN] = "daemon.problem_began",
 	[EVENT_DAEMON_PROBLEM_ENDED] = "daemon.problem_ended",
+	[EVENT_CREATE_QUEUED] = "create.queued",
 	[EVENT_SANDBOX_CREATED] = "sandbox.created",
 	[EVENT_SANDBOX_RUNNING] = "sandbox.running",
 	[EVENT_SANDBOX_ADOPTED] = "sandbox.adopted",

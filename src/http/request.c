@@ -206,6 +206,11 @@ const char *http_request_id(const struct http_req *req)
 	return req->id;
 }
 
+uint64_t http_begun_us(const struct http_req *req)
+{
+	return req->begun_us;
+}
+
 bool http_peer_is_unix(const struct http_req *req)
 {
 	return req->conn->is_unix;

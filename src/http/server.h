@@ -175,6 +175,7 @@ const json_t *http_json(const struct http_req *req); /* NULL if there was no bod
  * "req_…"; every reply carries it. */
 #define HTTP_REQUEST_ID_SIZE 65
 const char *http_request_id(const struct http_req *req);
+uint64_t http_begun_us(const struct http_req *req); /* steady: when its head was complete */
 bool http_peer_is_unix(const struct http_req *req);
 uid_t http_peer_uid(const struct http_req *req); /* of a unix socket's client, by the kernel */
 /* Tells clients on TCP apart: an IPv4 address, or the upper half of an IPv6 one. */

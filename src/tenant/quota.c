@@ -181,6 +181,14 @@ static void put_figures(enum quota_what what, uint64_t limit, uint64_t current,
 	err->quota.retry_after_ms = retry_after_ms;
 }
 
+static void put_owner(const struct account *a, bool is_final, struct err *err)
+{
+	if (!err)
+		return;
+	err->quota.is_of_key = a->is_key;
+	err->quota.is_final = is_final;
+}
+
 static int refuse_held(const struct account *a, enum quota_what what, uint64_t limit,
                        uint64_t asked, struct err *err)
 {
@@ -193,7 +201,12 @@ static int refuse_held(const struct account *a, enum quota_what what, uint64_t l
 	              "the %s may have %s %s at once, has %s and asks for %s more", whose(a),
 	              texts[0], quota_field_name(what), texts[1], texts[2]);
 	put_figures(what, limit, a->current.of[what], 0, err);
-	return err_hint(err, "delete some sandboxes, or ask an admin for a larger quota");
+	put_owner(a, /* is_final= */ asked > limit, err);
+	return asked > limit
+	               ? err_hint(err, "ask for less, or ask an admin for a larger quota")
+	               : err_hint(err,
+	                          "delete some sandboxes, wait for room with wait_ms, or ask an "
+	                          "admin for a larger quota");
 }
 
 static uint64_t month_left_ms(const struct quota *q)
@@ -239,6 +252,7 @@ static int check_creates(struct quota *q, struct account *a, struct err *err)
 	(void)err_set(err, ERR_QUOTA, 0,
 	              "the %s may create %" PRIu64 " sandboxes a minute, and has", whose(a), rate);
 	put_figures(QUOTA_CREATES_PER_MINUTE, rate, rate, wait_us / 1000 + (rate > 0), err);
+	put_owner(a, /* is_final= */ rate == 0, err);
 	return err_hint(err, "try again a little later");
 }
 
@@ -260,6 +274,26 @@ static int check(struct quota *q, struct account *a, const struct quota_held *mo
 	if (r == 0 && is_create)
 		r = check_creates(q, a, err);
 	return r;
+}
+
+int quota_check_possible(struct quota *q, const struct quota_owner *owner,
+                         const struct quota_held *more, struct err *err)
+{
+	struct account *accounts[OWNERS];
+	size_t n = accounts_of(q, owner, accounts);
+
+	for (size_t i = 0; i < n; i++) {
+		for (unsigned k = 0; k < QUOTA_HELD_COUNT; k++) {
+			uint64_t limit = limit_of(q, accounts[i], (enum quota_what)k);
+
+			if (more->of[k] > limit)
+				return refuse_held(accounts[i], (enum quota_what)k, limit,
+				                   more->of[k], err);
+		}
+		if (limit_of(q, accounts[i], QUOTA_CREATES_PER_MINUTE) == 0)
+			return check_creates(q, accounts[i], err);
+	}
+	return 0;
 }
 
 int quota_admit(struct quota *q, const struct quota_owner *owner, const struct quota_held *more,

@@ -54,9 +54,12 @@ struct quota_owner {
 	const char *key_id; /* "" = none */
 };
 /* Takes more from the quota, or fails with figures (ERR_QUOTA, ERR_BUDGET) of what would be
- * exceeded. */
+ * exceeded. What the limit never allows, whatever else ends, is final. */
 must_check int quota_admit(struct quota *q, const struct quota_owner *owner,
                            const struct quota_held *more, bool is_create, struct err *err);
+/* Fails, as that would, if no end of others can ever make room for it. */
+must_check int quota_check_possible(struct quota *q, const struct quota_owner *owner,
+                                    const struct quota_held *more, struct err *err);
 /* Takes it without a check, for something that exists already. */
 void quota_take(struct quota *q, const struct quota_owner *owner, const struct quota_held *more);
 void quota_give(struct quota *q, const struct quota_owner *owner, const struct quota_held *less);

@@ -22,6 +22,7 @@ void shares_free(struct shares *shares)
 		HASH_DEL(shares->by_id, s);
 		fair_share_done(&s->turn);
 		fair_share_done(&s->broker);
+		fair_share_done(&s->creates);
 		free(s);
 	}
 	free(shares);
@@ -40,6 +41,7 @@ struct share *shares_get(struct shares *shares, const char *project_id)
 	(void)snprintf(s->project_id, sizeof(s->project_id), "%s", project_id);
 	fair_share_init(&s->turn, FAIR_WEIGHT);
 	fair_share_init(&s->broker, FAIR_WEIGHT);
+	fair_share_init(&s->creates, FAIR_WEIGHT);
 	HASH_ADD_STR(shares->by_id, project_id, s);
 	return s;
 }
@@ -49,5 +51,5 @@ void shares_set_weight(struct shares *shares, const char *project_id, uint32_t w
 	struct share *s = shares_get(shares, project_id);
 
 	if (s)
-		s->turn.weight = s->broker.weight = weight;
+		s->turn.weight = s->broker.weight = s->creates.weight = weight;
 }

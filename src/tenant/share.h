@@ -14,11 +14,13 @@
 
 struct share {
 	char project_id[ID_SIZE];
-	struct fair_share turn;   /* of the gateway's loop (loop/loop.h) */
-	struct fair_share broker; /* of the broker's time (sandbox/brokerclient/broker_client.c) */
-	size_t n_asks;            /* creates and deletes that are asked for, */
-	size_t n_under_way;       /* and how many of these the broker has */
-	size_t n_creating;        /* creates that somebody waits for */
+	struct fair_share turn;    /* of the gateway's loop (loop/loop.h) */
+	struct fair_share broker;  /* of the broker's time (sandbox/brokerclient/broker_client.c) */
+	struct fair_share creates; /* that wait for room (create_queue.h), */
+	size_t n_waiting;          /* and how many these are */
+	size_t n_asks;             /* creates and deletes that are asked for, */
+	size_t n_under_way;        /* and how many of these the broker has */
+	size_t n_creating;         /* creates that somebody waits for */
 	uint64_t paid_us; /* steady: until then all output that was acknowledged takes, and */
 	size_t n_paced;   /* sandboxes whose output waits for its pace (sandbox/agentlink/channel.c)
 	                   */

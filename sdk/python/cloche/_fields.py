@@ -57,6 +57,8 @@ class SandboxFields(TypedDict, total=False):
     """What it may reach: "deny-all" (the default), "allow-all", or a policy such as {"allow": ["api.example.com"]}."""
     ports: Optional[Sequence[int]]
     """Opened to the outside: port_url() says where."""
+    wait: Optional[float]
+    """Seconds that the create may wait for room while the project's quota or the host is full; 0 or without: it is refused at once."""
     get_or_create: Optional[bool]
     """The one of that name is taken if there is one: `Sandbox.get_or_create()` says it shorter."""
     idempotency_key: Optional[str]

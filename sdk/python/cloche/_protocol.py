@@ -172,6 +172,7 @@ def create_body(
     volumes: Optional[Mapping[str, Any]] = None,
     snapshot: Optional[str] = None,
     memory: Optional[bool] = None,
+    wait: Optional[float] = None,
 ) -> Json:
     return {
         "packages": None if packages is None else list(packages),
@@ -198,6 +199,7 @@ def create_body(
         "timeout_ms": milliseconds(timeout),
         "engine": engine,
         "min_grade": min_grade,
+        "wait_ms": milliseconds(wait),
     }
 
 
@@ -206,6 +208,7 @@ def run_body(command: Optional[Command], code: Optional[str], fields: Mapping[st
     body: Json = {"code": code, **fields}
     body["timeout_ms"] = milliseconds(body.pop("timeout", None))
     body["volumes"] = volume_places(body.get("volumes"))
+    body["wait_ms"] = milliseconds(body.pop("wait", None))
     if isinstance(command, str):
         body["command"] = command
     elif command is not None:

@@ -16,6 +16,9 @@ class ClocheError(Exception):
 
     code = "error"
     retryable = False
+    queue_position: Optional[int] = None
+    """Of a create that has waited for room in vain: its place among `queue_waiting` creates of its project."""
+    queue_waiting: Optional[int] = None
 
     def __init__(
         self,
@@ -318,4 +321,7 @@ def from_body(status: int, body: Any) -> ClocheError:
         made.what, made.limit, made.current = (figures.get(k) for k in ("what", "limit", "current"))
         wait = figures.get("retry_after_ms")
         made.retry_after = wait / 1000 if isinstance(wait, int) else None
+    queue = error.get("queue")
+    if isinstance(queue, dict):
+        made.queue_position, made.queue_waiting = queue.get("position"), queue.get("waiting")
     return made

@@ -42,7 +42,7 @@ export interface ClientOptions {
 }
 
 /** A sandbox for one command or one piece of code, gone after. */
-export interface OnceOptions extends Pick<SandboxFields, "template" | "image" | "packages" | "volumes" | "tags" | "env" | "limits" | "engine" | "minGrade" | "network" | "source"> {
+export interface OnceOptions extends Pick<SandboxFields, "template" | "image" | "packages" | "volumes" | "tags" | "env" | "limits" | "engine" | "minGrade" | "waitMs" | "network" | "source"> {
   files?: { path: string; text?: string; base64?: string; mode?: string }[];
   cwd?: string;
   user?: string;
@@ -62,6 +62,7 @@ const ONCE: Names<OnceOptions> = {
   limits: 1,
   engine: 1,
   minGrade: 1,
+  waitMs: 1,
   network: 1,
   source: 1,
   files: 1,
@@ -572,6 +573,6 @@ function moment(at: string | number | Date | undefined): string | undefined {
 }
 
 function onceBody(options: OnceOptions): Json {
-  const { template, image, packages, volumes, tags, env, limits, engine, minGrade, network, source, files, cwd, user, timeoutMs } = options;
-  return { template, image, packages, volumes: volumePlaces(volumes), tags, env, limits, engine, min_grade: minGrade, network, source, files, cwd, user, timeout_ms: timeoutMs };
+  const { template, image, packages, volumes, tags, env, limits, engine, minGrade, waitMs, network, source, files, cwd, user, timeoutMs } = options;
+  return { template, image, packages, volumes: volumePlaces(volumes), tags, env, limits, engine, min_grade: minGrade, wait_ms: waitMs, network, source, files, cwd, user, timeout_ms: timeoutMs };
 }

@@ -31,6 +31,9 @@ export class ClocheError extends Error {
   readonly field: string | undefined;
   /** The same call may succeed later, unchanged. */
   readonly retryable: boolean;
+  /** Of a create that has waited for room in vain: its place among `queueWaiting` creates of its project. */
+  queuePosition: number | undefined;
+  queueWaiting: number | undefined;
 
   constructor(message: string, facts: ErrorFacts = {}) {
     super(facts.hint ? `${message} (${facts.hint})` : message, { cause: facts.cause });
@@ -211,8 +214,12 @@ export function errorOfBody(status: number, body: unknown): ClocheError {
     made.what = text(figures["what"]);
     made.limit = figures["limit"];
     made.current = figures["current"];
-    const wait = figures["retry_after_ms"];
-    made.retryAfterMs = typeof wait === "number" ? wait : undefined;
+    made.retryAfterMs = number(figures["retry_after_ms"]);
+  }
+  const queue = error["queue"];
+  if (isRecord(queue)) {
+    made.queuePosition = number(queue["position"]);
+    made.queueWaiting = number(queue["waiting"]);
   }
   return made;
 }
@@ -223,4 +230,8 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 
 function text(value: unknown): string | undefined {
   return typeof value === "string" ? value : undefined;
+}
+
+function number(value: unknown): number | undefined {
+  return typeof value === "number" ? value : undefined;
 }

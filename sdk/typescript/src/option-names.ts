@@ -28,6 +28,7 @@ const FIELDS: Names<SandboxFields & OtherSpellings> = {
   pausedTimeCounts: 1,
   engine: 1,
   minGrade: 1,
+  waitMs: 1,
   network: 1,
   ports: 1,
   source: 1,

@@ -65,6 +65,8 @@ export interface SandboxFields {
   engine?: "auto" | "jail" | "vm";
   /** Refuses weaker isolation. */
   minGrade?: "process" | "emulated" | "hardware";
+  /** How long the create may wait for room while the project's quota or the host is full; 0 or without: it is refused at once. */
+  waitMs?: number;
   network?: NetworkPolicy;
   /** Opened to the outside: portUrl() says where. */
   ports?: readonly number[];
@@ -160,6 +162,7 @@ export function createBody(options: SandboxFields): Json {
     paused_time_counts: options.pausedTimeCounts,
     engine: options.engine,
     min_grade: options.minGrade,
+    wait_ms: options.waitMs,
     network: options.network,
     ports: options.ports,
     source: options.source,

@@ -137,7 +137,7 @@ export class Sandbox {
     const req = request("POST", ["sandboxes"], {
       body: { ...createBody(own), ...more },
       idempotencyKey: own.idempotencyKey,
-      timeoutMs: own.source || own.packages || own.image ? FOREVER : undefined, // the source has its own, packages take what they take
+      timeoutMs: own.source || own.packages || own.image || own.waitMs ? FOREVER : undefined, // the source has its own, packages take what they take, a wait ends by itself
       signal: own.signal,
     });
     this.current = new SandboxInfo(await this.client.call(req));

@@ -223,6 +223,7 @@ void sandbox_fields_init(struct sandbox_fields *f, struct sandbox_spec *spec)
 		{"limits",    JSON_FIELD_OBJECT, &f->limits},
 		{"engine",    JSON_FIELD_STRING, &spec->engine},
 		{"min_grade", JSON_FIELD_STRING, &spec->min_grade},
+		{"wait_ms",   JSON_FIELD_U64,    &spec->wait_ms, .max = WAIT_MS_MAX},
 	};
 	/* clang-format on */
 

@@ -17,6 +17,7 @@
 #define ENV_BYTES_MAX   (128 * 1024)
 #define ENV_NAMES_MAX   1024
 #define TIMEOUT_MS_MAX  UINT64_C(31536000000) /* a year: far from any overflow in us */
+#define WAIT_MS_MAX     UINT64_C(3600000)     /* for room: an hour on one connection */
 #define TERMINAL_MAX    1000
 #define USER_BYTES_MAX  64
 #define RUN_FILES_MAX   100
@@ -83,7 +84,7 @@ must_check int body_check_user(const char *user, const char *field, struct err *
 must_check int body_file_path(const char *path, const char *field, struct err *err);
 
 /* Rows of a create, without timeout_ms, for run too. */
-#define SANDBOX_FIELDS 14
+#define SANDBOX_FIELDS 15
 struct sandbox_fields {
 	struct json_field rows[SANDBOX_FIELDS];
 	json_t *limits;

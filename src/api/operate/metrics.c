@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/fs/dir_reader.h"
 #include "base/parse.h"
+#include "tenant/create_queue.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -74,6 +75,18 @@ static void put_pool(struct metrics *m, const struct fleet *fleet)
 	            f.hits);
 	metrics_one(m, "cloche_pool_misses_total", METRIC_COUNTER,
 	            "Creates that a spare would have fitted, when there was none.", f.misses);
+}
+
+static void put_queue(struct metrics *m, const struct fleet *fleet)
+{
+	struct create_queue_figures f = create_queue_figures(fleet_creates(fleet));
+
+	metrics_one(m, "cloche_creates_waiting", METRIC_GAUGE, "Creates that wait for room.",
+	            f.waiting);
+	metrics_one(m, "cloche_creates_waited_total", METRIC_COUNTER,
+	            "Creates that have begun to wait for room.", f.joined);
+	metrics_one(m, "cloche_creates_wait_expired_total", METRIC_COUNTER,
+	            "Creates that have waited for room in vain.", f.expired);
 }
 
 static void put_http(struct metrics *m, const struct api *api)
@@ -331,6 +344,7 @@ static void put_fleet_group(struct metrics *m, const struct api *api)
 	put_fleet(m, api->fleet);
 	put_output(m, api->fleet);
 	put_pool(m, api->fleet);
+	put_queue(m, api->fleet);
 }
 
 static void put_problems(struct metrics *m, const struct api *api)

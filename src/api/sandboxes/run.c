@@ -17,6 +17,7 @@
 #include "api/frame/find.h"
 #include "api/frame/idempotency.h"
 #include "api/handlers.h"
+#include "api/sandboxes/create_wait.h"
 #include "api/templates/image.h"
 #include "api/templates/packages.h"
 #include "sandbox/exec/exec_feed.h"
@@ -293,7 +294,7 @@ static const char *language_of(const struct run_body *body)
 	return !code->code ? NULL : code->language ? code->language : "python";
 }
 
-int run_once(struct http_req *req, struct err *err)
+static int run_now(struct http_req *req, uint64_t *ret_wait_ms, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	struct run_body body;
@@ -306,6 +307,7 @@ int run_once(struct http_req *req, struct err *err)
 		r = body_read_run(http_json(req), &body, err);
 	if (r < 0)
 		return r;
+	*ret_wait_ms = body.sandbox.wait_ms;
 	r = find_pulled(req, &body.sandbox, err);
 	if (r == 0)
 		r = find_packages(req, &body.sandbox, language_of(&body), err);
@@ -326,4 +328,9 @@ int run_once(struct http_req *req, struct err *err)
 	else
 		http_on_done(req, on_client_done, run);
 	return r;
+}
+
+int run_once(struct http_req *req, struct err *err)
+{
+	return create_or_wait(req, run_now, err);
 }

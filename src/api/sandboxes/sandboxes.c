@@ -7,6 +7,7 @@
 #include "api/frame/reply.h"
 #include "api/frame/wake.h"
 #include "api/handlers.h"
+#include "api/sandboxes/create_wait.h"
 #include "api/sandboxes/sandbox_reply.h"
 #include "api/templates/image.h"
 #include "api/templates/packages.h"
@@ -123,7 +124,7 @@ static int tell_again(struct http_req *req, const char *id, const struct port_nu
  * way to a new one, or is resumed, when it has ended; a request with an idempotency key waits for
  * that too, since the name may be held by what is left of its own first try.
  */
-int create_sandbox(struct http_req *req, struct err *err)
+static int create_now(struct http_req *req, uint64_t *ret_wait_ms, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	struct port_numbers ports;
@@ -136,6 +137,7 @@ int create_sandbox(struct http_req *req, struct err *err)
 
 	if (r < 0)
 		return r;
+	*ret_wait_ms = spec.wait_ms;
 	r = idempotency_read(req, &key, err);
 	if (r == 1) {
 		spec.idempotency_key = &key;
@@ -153,6 +155,11 @@ int create_sandbox(struct http_req *req, struct err *err)
 		return take_sandbox(req, s, /* with_memory= */ true, err);
 	return make_sandbox(req, &spec, &ports, /* is_undone= */ !is_get && !spec.idempotency_key,
 	                    err);
+}
+
+int create_sandbox(struct http_req *req, struct err *err)
+{
+	return create_or_wait(req, create_now, err);
 }
 
 int get_sandbox(struct http_req *req, struct err *err)

@@ -331,6 +331,14 @@ static void put_quota(struct json_writer *w, const struct err *err)
 	json_close_object(w);
 }
 
+static void put_queue(struct json_writer *w, const struct err *err)
+{
+	json_open_object(w, "queue");
+	json_put_u64(w, "position", err->quota.queue_position);
+	json_put_u64(w, "waiting", err->quota.queue_waiting);
+	json_close_object(w);
+}
+
 void json_put_err(struct json_writer *w, const char *name, const struct err *err,
                   const char *request_id)
 {
@@ -343,6 +351,8 @@ void json_put_err(struct json_writer *w, const char *name, const struct err *err
 		json_put_str(w, "field", err->field);
 	if (*err->quota.what)
 		put_quota(w, err);
+	if (err->quota.queue_position > 0)
+		put_queue(w, err);
 	json_put_str(w, "request_id", request_id);
 	json_close_object(w);
 }

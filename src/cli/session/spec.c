@@ -26,7 +26,7 @@ bool sandbox_opts_are_given(const struct sandbox_opts *s)
 {
 	return s->name || s->template || s->image || s->snapshot || s->engine || s->min_grade ||
 	       s->tags.n || s->env.n || s->network || s->allow.n || s->packages.n || s->volumes.n ||
-	       limits_are_given(&s->limits);
+	       s->wait_ms || limits_are_given(&s->limits);
 }
 
 /* Fields are left out where nothing was asked for: the daemon has the defaults. */
@@ -217,6 +217,7 @@ int sandbox_opts_to_json(const struct sandbox_opts *s, uint64_t timeout_ms, json
 	put_text(body, "engine", s->engine);
 	put_text(body, "min_grade", s->min_grade);
 	put_number(body, "timeout_ms", timeout_ms);
+	put_number(body, "wait_ms", s->wait_ms);
 	r = packages_to_json(&s->packages, s->language, body, err);
 	if (r == 0)
 		r = volumes_to_json(&s->volumes, body, err);

@@ -24,6 +24,7 @@ struct sandbox_opts {
 	const char *language; /* that bare names of packages are of; or NULL */
 	const char *network;  /* deny-all, allow-all, or a file with a policy */
 	struct limit_opts limits;
+	uint64_t wait_ms; /* for room */
 };
 
 struct life_opts { /* of one that stays */
@@ -59,7 +60,8 @@ struct life_opts { /* of one that stays */
 	{0,   "network",   OPT_TEXT,    &(s).network,    "POLICY", "what it may reach: deny-all (the default), allow-all, or a JSON file"}, \
 	{0,   "allow",     OPT_LIST,    &(s).allow,      "NAME",  "let it reach this name or range; pip, npm or apt: where those have packages from; may be repeated"}, \
 	{0,   "engine",    OPT_TEXT,    &(s).engine,     "NAME",  "auto, jail or vm"}, \
-	{0,   "min-grade", OPT_TEXT,    &(s).min_grade,  "GRADE", "refuse weaker isolation: process, emulated or hardware"}
+	{0,   "min-grade", OPT_TEXT,    &(s).min_grade,  "GRADE", "refuse weaker isolation: process, emulated or hardware"}, \
+	{0,   "wait",      OPT_MS,      &(s).wait_ms,    "TIME",  "wait this long for room while the project's quota or the host is full, instead of being refused"}
 /* clang-format on */
 
 /* clang-format off */

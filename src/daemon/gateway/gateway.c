@@ -20,6 +20,7 @@
 #include "daemon/memory.h"
 #include "event/seal.h"
 #include "sandbox/storage/image.h"
+#include "tenant/create_queue.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -84,6 +85,8 @@ static void stop(struct gateway *g, uint64_t drain_us)
 	g->is_stopping = true;
 	if (g->mcp)
 		mcp_close(g->mcp);
+	if (g->fleet)
+		create_queue_close(fleet_creates(g->fleet));
 	if (g->server)
 		http_server_drain(g->server, loop_now_us(g->loop) + drain_us, on_drained, g);
 	else

@@ -156,6 +156,10 @@ int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg, struc
 	durable_open(fleet);
 	retention_init(fleet);
 	account_open(fleet);
+	fleet->creates = create_queue_new(&(struct create_queue_config){.loop = config->loop,
+	                                                                .shares = config->shares,
+	                                                                .has_room = create_has_room,
+	                                                                .arg = fleet});
 	r = pool_new(fleet, &fleet->pool, err);
 	if (r < 0)
 		return r;
@@ -192,6 +196,7 @@ void fleet_free(struct fleet *fleet)
 	if (!fleet)
 		return;
 	adoption_free(fleet);
+	create_queue_free(take_ptr(fleet->creates));
 	account_close(fleet);
 	retention_done(fleet);
 	idempotency_close(fleet);
@@ -224,6 +229,11 @@ struct loop_stats fleet_broker_turns(const struct fleet *fleet)
 bool fleet_is_ready(const struct fleet *fleet)
 {
 	return fleet->is_ready;
+}
+
+struct create_queue *fleet_creates(const struct fleet *fleet)
+{
+	return fleet->creates;
 }
 
 const struct fleet_config *fleet_config(const struct fleet *fleet)

@@ -14,6 +14,7 @@ must_check int fleet_new(const struct fleet_config *config, loop_fn ready, void 
 void fleet_free(struct fleet *fleet);
 bool fleet_is_ready(const struct fleet *fleet);
 const struct fleet_config *fleet_config(const struct fleet *fleet);
+struct create_queue *fleet_creates(const struct fleet *fleet); /* that wait for room */
 /* What the broker reports about this host: cpus, memory, isolation. Valid once ready. */
 const struct msg_reply *fleet_host(const struct fleet *fleet);
 /* Asks the broker for it again, and pings the wall; fleet_host() is fresh once the broker has

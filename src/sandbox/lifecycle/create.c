@@ -210,16 +210,31 @@ void create_again(struct sandbox *s, enum sandbox_phase how)
 		life_begin(s, create_steps);
 }
 
-int create_check_room(struct fleet *fleet, struct err *err)
+static int check_up(const struct fleet *fleet, struct err *err)
 {
 	if (!fleet->is_ready || fleet->is_draining)
 		return err_set(err, ERR_UNAVAILABLE, 0, "the daemon is %s",
 		               fleet->is_ready ? "stopping" : "starting");
+	return 0;
+}
+
+int create_check_room(struct fleet *fleet, struct err *err)
+{
+	int r = check_up(fleet, err);
+
+	if (r < 0)
+		return r;
 	if (fleet->n_alive < fleet->config.sandboxes_max)
 		return fleet_check_disk(fleet, err);
 	(void)err_set(err, ERR_CAPACITY, 0, "there are %zu sandboxes, which is the most",
 	              fleet->n_alive);
-	return err_hint(err, "delete some, or raise the daemon's limit");
+	return err_hint(err,
+	                "delete some, wait for room with wait_ms, or raise the daemon's limit");
+}
+
+bool create_has_room(void *arg)
+{
+	return create_check_room(arg, NULL) == 0;
 }
 
 static struct sandbox *new_sandbox(struct fleet *fleet, const struct guest_limits *limits)
@@ -553,6 +568,22 @@ static int check_place(struct fleet *fleet, const char *project_id, const struct
 	return 0;
 }
 
+/* Those who wait come first, also before this project's others; what cannot ever be is refused
+ * before it waits. */
+static int check_turn(struct fleet *fleet, const char *project_id, const struct sandbox_spec *spec,
+                      const struct guest_limits *limits, struct err *err)
+{
+	int r = account_check_possible(fleet, project_id, spec->key_id, limits, err);
+
+	if (r < 0)
+		return r;
+	create_queue_settle(fleet->creates);
+	if (spec->wait_ms > 0 && create_queue_has_before(fleet->creates, project_id))
+		return err_set(err, ERR_LIMIT, 0, "%zu creates of the project wait before it",
+		               create_queue_waiting(fleet->creates, project_id));
+	return create_check_room(fleet, err);
+}
+
 int sandbox_create(struct fleet *fleet, const char *project_id, const struct sandbox_spec *spec,
                    sandbox_done_fn done, void *arg, struct err *err)
 {
@@ -560,12 +591,14 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 	struct quota_held held;
 	struct sandbox *spare, *s;
 	bool has_copies, is_warm;
-	int r = create_check_room(fleet, err);
+	int r = check_up(fleet, err);
 
 	if (r == 0)
 		r = read_wishes(fleet, project_id, spec, &w, err);
 	if (r == 0)
 		r = check_place(fleet, project_id, spec, err);
+	if (r == 0)
+		r = check_turn(fleet, project_id, spec, &w.limits, err);
 	if (r == 0)
 		r = account_admit(fleet, project_id, spec->key_id, &w.limits, &held, err);
 	if (r < 0)

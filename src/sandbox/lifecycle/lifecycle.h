@@ -30,6 +30,7 @@ must_check int create_spare(struct fleet *fleet, const struct template *t,
 void create_await(struct sandbox *s);   /* somebody waits for it to run: create_tell() will come */
 void create_unawait(struct sandbox *s); /* but nobody else is to wait for that */
 must_check int create_check_room(struct fleet *fleet, struct err *err);
+bool create_has_room(void *fleet); /* for tenant/create_queue.h */
 /* The create was logged but failed: logs its end in the transaction that removes the row. */
 void create_take_back(struct sandbox *s, enum end_cause cause);
 void create_again(struct sandbox *s, enum sandbox_phase how); /* a sandbox that ran before */

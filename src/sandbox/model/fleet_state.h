@@ -8,6 +8,7 @@
 #include "sandbox/model/fleet_config.h"
 #include "sandbox/model/idempotency.h"
 #include "sandbox/model/ops.h"
+#include "tenant/create_queue.h"
 
 struct adoption;
 struct backups;
@@ -51,7 +52,8 @@ struct fleet {
 	uint64_t kept_bytes;                /* of output, of all projects */
 	struct idempotency *idempotency;
 	struct durable *durable;
-	size_t n_creating; /* for a caller who waits */
+	size_t n_creating;            /* for a caller who waits */
+	struct create_queue *creates; /* that wait for room */
 	struct pool *pool;
 	struct fleet_counts counts;
 	struct loop_stats broker_turns; /* as last asked */

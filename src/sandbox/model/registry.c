@@ -97,6 +97,8 @@ static void set_place(struct fleet *fleet, struct sandbox *s, enum fleet_place p
 	list_remove(&s->link_ended);
 	s->place = place;
 	count(fleet, s, 1);
+	if (place != PLACE_ALIVE)
+		create_queue_look(fleet->creates);
 	if (place != PLACE_ENDED)
 		return;
 	list_append(&fleet->ended, &s->link_ended);

@@ -89,6 +89,7 @@ struct sandbox_spec {          /* strings and JSON are borrowed for the call */
 	const json_t *source;          /* its source (sandbox/lifecycle/create_source.h), or NULL */
 	struct guest_limits limits;    /* 0 = the default */
 	struct exec_limits exec_limits;
+	uint64_t wait_ms;         /* its caller waits for room (tenant/create_queue.h); 0 = not */
 	uint64_t timeout_ms;      /* hard lifetime; 0 = the default */
 	uint64_t idle_timeout_ms; /* without activity; 0 = none */
 	const char *on_timeout;   /* "delete", "stop", "pause"; NULL = stop if persistent, else

@@ -72,6 +72,16 @@ int account_admit(struct fleet *fleet, const char *project_id, const char *key_i
 	return quota_admit(fleet->config.quota, &owner, ret, /* is_create= */ true, err);
 }
 
+int account_check_possible(struct fleet *fleet, const char *project_id, const char *key_id,
+                           const struct guest_limits *limits, struct err *err)
+{
+	const struct quota_owner owner = {project_id, key_id ? key_id : ""};
+	const struct quota_held held = held_by(limits);
+
+	return fleet->config.quota ? quota_check_possible(fleet->config.quota, &owner, &held, err)
+	                           : 0;
+}
+
 /* Gives back everything that it holds beyond keeps. */
 static void give_back(struct sandbox *s, const struct quota_held *keeps)
 {
@@ -84,6 +94,7 @@ static void give_back(struct sandbox *s, const struct quota_held *keeps)
 		less.of[i] = s->account->held.of[i] - MIN(s->account->held.of[i], keeps->of[i]);
 	quota_give(s->fleet->config.quota, &owner, &less);
 	s->account->held = *keeps;
+	create_queue_look(s->fleet->creates);
 }
 
 static int admit_more(struct sandbox *s, const struct guest_limits *limits, bool is_create,

@@ -31,7 +31,11 @@ void account_close(struct fleet *fleet);
 must_check int account_admit(struct fleet *fleet, const char *project_id, const char *key_id,
                              const struct guest_limits *limits, struct quota_held *ret,
                              struct err *err);
-/* The same for new limits; account_on_limits() must follow, also after a failure. */
+/* Fails if it can never be admitted, whatever else ends. */
+must_check int account_check_possible(struct fleet *fleet, const char *project_id,
+                                      const char *key_id, const struct guest_limits *limits,
+                                      struct err *err);
+/* As account_admit(), for new limits; account_on_limits() must follow, also after a failure. */
 must_check int account_admit_limits(struct sandbox *s, const struct guest_limits *limits,
                                     struct err *err);
 must_check int account_admit_resume(struct sandbox *s, struct err *err);

@@ -103,7 +103,7 @@ class AsyncClient(AsyncAccount, AsyncImages):
     ) -> Any:
         """One call, a fresh sandbox, gone after: a command (line or argv) gives an ExecResult; `code` is as run_code() has it.
 
-        `fields` are `language`, `timeout` in seconds, and others as they are on the wire: files, env, stdin, limits, template,
+        `fields` are `language`, `timeout` and `wait` (for room) in seconds, and others as they are on the wire: files, env, stdin, limits, template,
         packages, …
         """
         if code is not None:
@@ -233,7 +233,8 @@ class AsyncSandbox(AsyncRuns, AsyncReach):
         own = own_words(fields)
         key = own.pop("idempotency_key", None)
         body = create_body(**own)
-        timeout = FOREVER if body["source"] or body["packages"] or body["image"] else None  # the source has its own, a build or pull takes its time
+        # The source has its own, a build or pull takes its time, and a wait ends by itself.
+        timeout = FOREVER if body["source"] or body["packages"] or body["image"] or body["wait_ms"] else None
         req = request("POST", ["sandboxes"], body=body, idempotency_key=key, timeout=timeout)
         self._learn(SandboxInfo.from_json(await self.client.call(req)))
         return self
