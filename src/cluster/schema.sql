@@ -10,13 +10,24 @@
 CREATE SCHEMA cluster;
 SET search_path = cluster, pg_temp;
 
-CREATE TABLE version (one boolean PRIMARY KEY DEFAULT true CHECK (one), number int NOT NULL);
-INSERT INTO version (number) VALUES (1);
+-- A member whose own number is below least_member is refused: it would not know what newer ones have written.
+CREATE TABLE version (one boolean PRIMARY KEY DEFAULT true CHECK (one), number int NOT NULL, least_member int NOT NULL);
+INSERT INTO version (number, least_member) VALUES (1, 1);
+
+-- Which cluster this is, and the times that all its nodes go by: two nodes with different ones would claim each other. The certificate is its authority's.
+CREATE TABLE cluster (
+	one boolean PRIMARY KEY DEFAULT true CHECK (one),
+	cluster_id text NOT NULL,
+	certificate text NOT NULL,
+	fence_after_ms bigint NOT NULL CHECK (fence_after_ms BETWEEN 1000 AND 60000),
+	lost_after_ms bigint NOT NULL CHECK (lost_after_ms >= 5 * fence_after_ms),
+	directory_number bigint NOT NULL DEFAULT 1); -- raised with each node that comes or goes
 
 CREATE TABLE nodes (
 	node int PRIMARY KEY GENERATED ALWAYS AS IDENTITY CHECK (node > 0),
 	secret_sha256 bytea NOT NULL,
 	address text NOT NULL UNIQUE CHECK (length(address) BETWEEN 1 AND 255),
+	name text COLLATE "C" UNIQUE CHECK (name ~ '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$'),
 	name_number bigint NOT NULL DEFAULT 0, -- of the last call for a name
 	is_claimed boolean NOT NULL DEFAULT false,
 	is_lost boolean NOT NULL DEFAULT false);
@@ -32,7 +43,8 @@ CREATE TABLE beats (
 	node int PRIMARY KEY REFERENCES nodes ON DELETE CASCADE,
 	epoch bigint NOT NULL DEFAULT 0, -- 0: it has never joined
 	number bigint NOT NULL DEFAULT 0,
-	figures jsonb) WITH (fillfactor = 40);
+	figures jsonb,
+	seen_at timestamptz) WITH (fillfactor = 40); -- for people alone: it decides nothing
 
 CREATE TABLE names (
 	project_id text COLLATE "C", name text COLLATE "C",
@@ -56,6 +68,17 @@ CREATE TABLE leases (
 	PRIMARY KEY (node, project_id, what),
 	FOREIGN KEY (project_id, what) REFERENCES quotas) WITH (fillfactor = 50);
 
+-- A row an invitation. The database has a hash of a half of its secret: enough to know who may use it, and not enough to have a certificate signed, which takes
+-- a proof by the other half that by_node alone can check.
+CREATE TABLE invitations (
+	invitation text COLLATE "C" PRIMARY KEY,
+	key_sha256 bytea NOT NULL,
+	by_node int NOT NULL REFERENCES nodes ON DELETE CASCADE,
+	expires_at timestamptz NOT NULL,
+	node int REFERENCES nodes ON DELETE CASCADE, -- who has used it
+	request text, proof text, certificate text, refusal text);
+CREATE INDEX invitations_open ON invitations (by_node) WHERE request IS NOT NULL AND certificate IS NULL AND refusal IS NULL;
+
 -- Which start and timeline this is: a promoted standby is another server (src/cluster/watch.h).
 CREATE FUNCTION server() RETURNS text LANGUAGE sql STABLE SECURITY DEFINER SET search_path = cluster, pg_temp AS $$
 	SELECT to_hex((extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint) || '-' || left(pg_walfile_name(pg_current_wal_lsn()), 8)
@@ -78,17 +101,107 @@ BEGIN
 END $$;
 
 -- For the owner alone: a new node, with its tags, none of which an other has.
-CREATE FUNCTION add_node(address text, secret text, tags int[]) RETURNS int LANGUAGE plpgsql SET search_path = cluster, pg_temp AS $$
+CREATE FUNCTION add_node(address text, secret text, tags int[], name text DEFAULT NULL) RETURNS int LANGUAGE plpgsql SET search_path = cluster, pg_temp AS $$
 DECLARE
 	added int;
 BEGIN
 	IF length(secret) < 32 THEN
 		RAISE EXCEPTION 'secret: has % letters, 32 are the least', length(secret) USING ERRCODE = 'CL002';
 	END IF;
-	INSERT INTO nodes (address, secret_sha256) VALUES (add_node.address, sha256(convert_to(secret, 'UTF8'))) RETURNING nodes.node INTO added;
+	INSERT INTO nodes (address, secret_sha256, name) VALUES (add_node.address, sha256(convert_to(secret, 'UTF8')), add_node.name)
+		RETURNING nodes.node INTO added;
 	INSERT INTO beats (node) VALUES (added);
 	INSERT INTO node_tags (tag, node) SELECT t, added FROM unnest(tags) t;
+	UPDATE cluster SET directory_number = directory_number + 1;
 	RETURN added;
+END $$;
+
+-- What a member asks first of any database: whether it is its cluster's, and whether the two understand each other. The clock is for people, as skew is told.
+CREATE FUNCTION hello(OUT cluster_id text, OUT number int, OUT least_member int, OUT fence_after_ms bigint, OUT lost_after_ms bigint, OUT certificate text,
+	OUT at_us bigint) LANGUAGE sql STABLE SECURITY DEFINER SET search_path = cluster, pg_temp AS $$
+	SELECT c.cluster_id, v.number, v.least_member, c.fence_after_ms, c.lost_after_ms, c.certificate, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+		FROM version v LEFT JOIN cluster c USING (one)
+$$;
+
+-- A node lets another in: who knows the key may join once, in this time. Those that nobody has used go with their time.
+CREATE FUNCTION invite(node int, secret text, invitation text, key_sha256 text, lifetime_s int) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = cluster, pg_temp AS $$
+BEGIN
+	PERFORM prove(invite.node, secret);
+	IF lifetime_s NOT BETWEEN 1 AND 604800 THEN
+		RAISE EXCEPTION 'lifetime_s: % is not between 1 and 604800', lifetime_s USING ERRCODE = 'CL002';
+	END IF;
+	DELETE FROM invitations i WHERE i.expires_at < now() - interval '7 days' AND i.node IS NULL;
+	IF (SELECT count(*) FROM invitations i WHERE i.by_node = invite.node AND i.node IS NULL) >= 1000 THEN
+		RAISE EXCEPTION 'this node has 1000 invitations that nobody has used' USING ERRCODE = 'CL002';
+	END IF;
+	INSERT INTO invitations (invitation, key_sha256, by_node, expires_at)
+		VALUES (invite.invitation, decode(invite.key_sha256, 'hex'), invite.node, now() + lifetime_s * interval '1 second');
+END $$;
+
+-- A new node, of who has an invitation. Said again with the same secret it gives the same node: its answer may have been lost.
+CREATE FUNCTION use_invitation(invitation text, key text, name text, address text, secret text, tags int[], request text, proof text) RETURNS int
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = cluster, pg_temp AS $$
+DECLARE
+	i invitations;
+BEGIN
+	SELECT * INTO i FROM invitations x WHERE x.invitation = use_invitation.invitation AND x.key_sha256 = sha256(convert_to(key, 'UTF8')) FOR UPDATE;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'there is no such invitation' USING ERRCODE = 'CL004';
+	END IF;
+	IF i.node IS NOT NULL THEN
+		PERFORM 1 FROM nodes n WHERE n.node = i.node AND n.secret_sha256 = sha256(convert_to(use_invitation.secret, 'UTF8'));
+		IF FOUND THEN
+			RETURN i.node;
+		END IF;
+		RAISE EXCEPTION 'the invitation was used already' USING ERRCODE = 'CL005';
+	END IF;
+	IF i.expires_at < clock_timestamp() THEN
+		RAISE EXCEPTION 'the invitation has expired' USING ERRCODE = 'CL006';
+	END IF;
+	IF coalesce(cardinality(tags), 0) <> 16 OR length(request) > 8192 OR length(proof) > 128 THEN
+		RAISE EXCEPTION 'tags, request, proof: not as a node writes them' USING ERRCODE = 'CL002';
+	END IF;
+	i.node := add_node(address, secret, tags, name);
+	UPDATE invitations x SET node = i.node, request = use_invitation.request, proof = use_invitation.proof WHERE x.invitation = i.invitation;
+	RETURN i.node;
+END $$;
+
+-- What has become of its request: both NULL while nobody has looked at it.
+CREATE FUNCTION certificate_of(node int, secret text, OUT certificate text, OUT refusal text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = cluster, pg_temp AS $$
+BEGIN
+	PERFORM prove(certificate_of.node, secret);
+	SELECT i.certificate, i.refusal INTO certificate, refusal FROM invitations i WHERE i.node = certificate_of.node;
+END $$;
+
+-- The requests that a node's own invitations have brought, and its word on one.
+CREATE FUNCTION requests(node int, secret text) RETURNS jsonb LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = cluster, pg_temp AS $$
+BEGIN
+	PERFORM prove(requests.node, secret);
+	RETURN (SELECT jsonb_agg(jsonb_build_object('invitation', i.invitation, 'name', n.name, 'address', n.address, 'request', i.request, 'proof', i.proof))
+		FROM (SELECT * FROM invitations x WHERE x.by_node = requests.node AND x.request IS NOT NULL AND x.certificate IS NULL AND x.refusal IS NULL LIMIT 16) i
+		JOIN nodes n ON n.node = i.node);
+END $$;
+
+CREATE FUNCTION certify(node int, secret text, invitation text, certificate text, refusal text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = cluster, pg_temp AS $$
+BEGIN
+	PERFORM prove(certify.node, secret);
+	UPDATE invitations i SET certificate = certify.certificate, refusal = certify.refusal WHERE i.invitation = certify.invitation
+		AND i.by_node = certify.node AND i.request IS NOT NULL AND i.certificate IS NULL AND i.refusal IS NULL;
+	RETURN FOUND;
+END $$;
+
+-- All nodes. How long ago each was heard of is by this server's clock, for people.
+CREATE FUNCTION directory(node int, secret text) RETURNS jsonb LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = cluster, pg_temp AS $$
+BEGIN
+	PERFORM prove(directory.node, secret);
+	RETURN (SELECT jsonb_build_object('number', (SELECT c.directory_number FROM cluster c), 'nodes', coalesce(jsonb_agg(jsonb_build_object(
+		'node', n.node, 'name', n.name, 'address', n.address, 'epoch', b.epoch, 'is_claimed', n.is_claimed, 'is_lost', n.is_lost,
+		'seen_ms_ago', (extract(epoch FROM clock_timestamp() - b.seen_at) * 1000)::bigint, 'figures', b.figures,
+		'tags', (SELECT jsonb_agg(t.tag) FROM node_tags t WHERE t.node = n.node)) ORDER BY n.node), '[]'))
+		FROM nodes n JOIN beats b USING (node));
 END $$;
 
 -- What the database has of a node that has nothing itself. The caller holds its beat FOR UPDATE.
@@ -112,7 +225,7 @@ BEGIN
 	IF NOT FOUND THEN
 		RETURN 0;
 	END IF;
-	UPDATE beats b SET epoch = b.epoch + 1, number = join_node.number WHERE b.node = join_node.node;
+	UPDATE beats b SET epoch = b.epoch + 1, number = join_node.number, seen_at = clock_timestamp() WHERE b.node = join_node.node;
 	UPDATE nodes n SET name_number = 0, is_claimed = false, is_lost = false WHERE n.node = join_node.node;
 	IF is_fresh THEN
 		PERFORM free_all(join_node.node);
@@ -128,12 +241,14 @@ BEGIN
 	RETURN (SELECT b.epoch FROM beats b WHERE b.node = epoch_of.node);
 END $$;
 
--- Said without waiting for the disk. Its answer tells of the three nodes behind it, and which projects want back what is not spent.
+-- Said without waiting for the disk. Its answer tells of the three nodes behind it, which projects want back what is not spent, how many requests for certificates
+-- wait for it, whether the directory has changed, and this server's clock.
 CREATE FUNCTION beat(node int, secret text, epoch bigint, number bigint, figures jsonb, OUT is_taken boolean, OUT server text, OUT watched jsonb,
-	OUT wanted jsonb) LANGUAGE plpgsql SECURITY DEFINER SET search_path = cluster, pg_temp SET synchronous_commit = off AS $$
+	OUT wanted jsonb, OUT n_requests int, OUT directory_number bigint, OUT at_us bigint) LANGUAGE plpgsql SECURITY DEFINER SET search_path = cluster, pg_temp SET synchronous_commit = off AS $$
 BEGIN
 	PERFORM prove(beat.node, secret);
-	UPDATE beats b SET number = greatest(b.number, beat.number), figures = beat.figures WHERE b.node = beat.node AND b.epoch = beat.epoch AND b.epoch > 0;
+	UPDATE beats b SET number = greatest(b.number, beat.number), figures = beat.figures, seen_at = clock_timestamp()
+		WHERE b.node = beat.node AND b.epoch = beat.epoch AND b.epoch > 0;
 	is_taken := FOUND;
 	server := cluster.server();
 	IF NOT is_taken THEN
@@ -144,6 +259,9 @@ BEGIN
 		ORDER BY b.node < beat.node, b.node LIMIT 3) w);
 	wanted := (SELECT jsonb_agg(jsonb_build_object('project_id', l.project_id, 'what', l.what)) FROM leases l JOIN quotas q USING (project_id, what)
 		WHERE l.node = beat.node AND l.amount > 0 AND q.is_wanted);
+	n_requests := (SELECT count(*) FROM invitations i WHERE i.by_node = beat.node AND i.request IS NOT NULL AND i.certificate IS NULL AND i.refusal IS NULL);
+	directory_number := (SELECT c.directory_number FROM cluster c);
+	at_us := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 END $$;
 
 -- The whole amount that the node has from now on; NULL: an old epoch or number, and nothing was done. Between needed and total, an eighth of what is left is given.
@@ -259,9 +377,10 @@ END $$;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cluster FROM PUBLIC;
 DO $$
 BEGIN
-	CREATE ROLE cloche_node NOLOGIN;
-EXCEPTION WHEN duplicate_object THEN
-	NULL; -- of another cluster on this server
+	IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'cloche_node') THEN -- else it is of another cluster on this server
+		CREATE ROLE cloche_node NOLOGIN;
+	END IF;
 END $$;
 GRANT USAGE ON SCHEMA cluster TO cloche_node;
-GRANT EXECUTE ON FUNCTION join_node, epoch_of, beat, lease, take_name, free_name, claim, lose TO cloche_node;
+GRANT EXECUTE ON FUNCTION hello, join_node, epoch_of, beat, lease, take_name, free_name, claim, lose, invite, use_invitation, certificate_of, requests, certify,
+	directory TO cloche_node;

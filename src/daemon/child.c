@@ -28,6 +28,7 @@ static const struct priority {
 	{"gateway", -10, "-10", SLICE_NS}, /* every call passes it twice, and each time is short */
 	{"wall", -5, "-5", 0},
 	{"dialer", -5, "-5", 0},
+	{"member", -5, "-5", 0}, /* a beat that is late fences the node */
 	/* The broker handles floods of creates, and calls to running sandboxes must not wait for
          * those. */
 	{"broker", 0, "0", 0},

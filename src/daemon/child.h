@@ -18,7 +18,13 @@ struct child_report { /* SOCK_SEQPACKET, one message */
 /* To the gateway: stop as on SIGTERM, but delete nothing, since another gateway follows. */
 #define CHILD_LEAVE_SIGNAL SIGUSR1
 
-enum child_part { CHILD_BROKER = 'b', CHILD_DIALER = 'd', CHILD_WALL = 'w', CHILD_GATEWAY = 'g' };
+enum child_part {
+	CHILD_BROKER = 'b',
+	CHILD_DIALER = 'd',
+	CHILD_WALL = 'w',
+	CHILD_MEMBER = 'm', /* only in a cluster */
+	CHILD_GATEWAY = 'g'
+};
 
 /* To the gateway: which part was lost, and why. Sent over its control socket, with a socket to the
  * successor. If the part cannot be lost alone, the next gateway is told at its start. */
@@ -41,8 +47,10 @@ void child_beat(struct loop *loop, const int *control_fd, const struct config *c
 int broker_main(const struct site *site, int gateway_fd, int control_fd);
 struct gateway_fds {
 	int broker, dialer, wall, control, key;
+	int member;             /* -1: this node is alone */
 	struct child_loss lost; /* before this start */
 };
 int gateway_main(const struct site *site, const struct gateway_fds *fds);
 int dialer_main(const struct site *site, int link_fd, int control_fd);
 int wall_main(const struct site *site, int link_fd, int control_fd);
+int member_main(const struct site *site, int link_fd, int control_fd);

@@ -8,6 +8,7 @@
  *	                  +-- gateway (cloche)  HTTP, store, sandboxes, execs
  *	                  +-- wall (nobody)     src/wall: sandboxes' connections out
  *	                  +-- dialer (nobody)   the gateway's connections out
+ *	                  +-- member (own user) src/member: only in a cluster
  */
 #include "base/err.h"
 
@@ -46,6 +47,17 @@ int doctor_run(bool json, const struct doctor_word *word);
 int doctor_upgrade(bool json, const char *data_dir, const char *run_dir, struct err *err);
 /* The same as a text, for that many sandboxes at once; the caller frees it. NULL on failure. */
 char *doctor_json(uint32_t sandboxes);
+
+/* What the commands of a cluster need of the settings. */
+struct cluster_settings {                              /* for free() */
+	char *data_dir, *run_dir, *postgres, *address; /* the last two NULL: not set */
+};
+/* file: NULL for the usual one. */
+must_check int cluster_settings_read(struct cluster_settings *ret, const char *file,
+                                     struct err *err);
+void cluster_settings_done(struct cluster_settings *s);
+/* The program of these commands, beside this one. */
+must_check int cluster_open_program(int *ret_fd, struct err *err);
 
 /* The gateway's user, by the setting `user`. */
 must_check int daemon_find_user(const char *name, uid_t *ret_uid, gid_t *ret_gid, struct err *err);

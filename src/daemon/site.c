@@ -35,7 +35,8 @@
 
 void site_init(struct site *s, const struct config *config)
 {
-	*s = (struct site){.config = config, .lock_fd = -1, .agent_fd = -1, .vmm_fd = -1};
+	*s = (struct site){
+		.config = config, .lock_fd = -1, .agent_fd = -1, .vmm_fd = -1, .member_fd = -1};
 }
 
 int daemon_find_user(const char *name, uid_t *ret_uid, gid_t *ret_gid, struct err *err)
@@ -334,6 +335,26 @@ static int load_vmm(struct site *s, struct err *err)
 	return load_program("cloche-vmm", file, &s->vmm_fd, err);
 }
 
+int site_open_member(int *ret_fd, struct err *err)
+{
+	if (open_beside("cloche-cluster", "src/member/cloche-cluster", ret_fd, err) == 0)
+		return 0;
+	return err_hint(err, "install it: apt install cloche-cluster; or build with libpq-dev: "
+	                     "tools/install-deps, then make");
+}
+
+/* A node that is to be in a cluster and cannot must not run as if it were alone. */
+static int load_member(struct site *s, struct err *err)
+{
+	auto_fd int file = -1;
+	int r;
+
+	if (!s->config->cluster_postgres)
+		return 0;
+	r = site_open_member(&file, err);
+	return r < 0 ? r : load_program("cloche-cluster", file, &s->member_fd, err);
+}
+
 static int add_listener(struct site *s, int fd, bool is_unix, struct err *err)
 {
 	if (s->n_listeners == SITE_LISTENERS_MAX) {
@@ -388,6 +409,8 @@ int site_prepare(struct site *s, struct err *err)
 	if (r == 0)
 		r = load_vmm(s, err);
 	if (r == 0)
+		r = load_member(s, err);
+	if (r == 0)
 		r = find_kernels(s, err);
 	return r < 0 ? r : open_listeners(s, err);
 }
@@ -438,6 +461,8 @@ void site_done(struct site *s)
 	s->n_listeners = 0;
 	if (s->agent_fd >= 0)
 		(void)close(take_fd(&s->agent_fd));
+	if (s->member_fd >= 0)
+		(void)close(take_fd(&s->member_fd));
 	if (s->vmm_fd >= 0)
 		(void)close(take_fd(&s->vmm_fd));
 	free(take_ptr(s->kernels_dir));

@@ -28,12 +28,15 @@ struct site {
 	int lock_fd;
 	int agent_fd;      /* sealed memfd */
 	int vmm_fd;        /* likewise, cloche-vmm; -1: it is not there */
+	int member_fd;     /* likewise, cloche-cluster; -1: this node is alone */
 	char *kernels_dir; /* NULL: not found */
 	char *doctor;      /* what this host can do, as JSON; NULL: not known */
 	struct site_listener listeners[SITE_LISTENERS_MAX];
 	size_t n_listeners;
 };
 
+/* Opens cloche-cluster beside this program; its package may be missing. */
+must_check int site_open_member(int *ret_fd, struct err *err);
 /* Opens the agent beside this program. */
 must_check int site_open_agent(int *ret_fd, struct err *err);
 void site_init(struct site *s, const struct config *config);

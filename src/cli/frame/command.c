@@ -72,8 +72,7 @@ static int finish_stdout(int status)
 	return text_fail(&err);
 }
 
-static int run(struct command *c, const struct manual *m, int argc, char **argv, command_fn fn,
-               bool is_offline)
+static int run(struct command *c, const struct manual *m, int argc, char **argv, command_fn fn)
 {
 	struct err err = {0};
 	int r;
@@ -84,7 +83,7 @@ static int run(struct command *c, const struct manual *m, int argc, char **argv,
 
 	if (r > 0)
 		return finish_stdout(0);
-	if (r == 0 && !is_offline)
+	if (r == 0 && !c->is_offline)
 		r = remote_open(&c->common, &c->remote, &err);
 	if (c->remote)
 		remote_note(c->remote, "waiting for the daemon");
@@ -98,7 +97,7 @@ static int run(struct command *c, const struct manual *m, int argc, char **argv,
 
 int command_run(struct command *c, const struct manual *m, int argc, char **argv, command_fn fn)
 {
-	return run(c, m, argc, argv, fn, /* is_offline= */ false);
+	return run(c, m, argc, argv, fn);
 }
 
 int command_main(const struct manual *m, int argc, char **argv, command_fn fn, void *arg)
@@ -110,7 +109,7 @@ int command_main(const struct manual *m, int argc, char **argv, command_fn fn, v
 
 int command_main_offline(const struct manual *m, int argc, char **argv, command_fn fn, void *arg)
 {
-	struct command c = {.arg = arg};
+	struct command c = {.arg = arg, .is_offline = true};
 
-	return run(&c, m, argc, argv, fn, /* is_offline= */ true);
+	return run(&c, m, argc, argv, fn);
 }

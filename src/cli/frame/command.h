@@ -12,6 +12,7 @@ struct command {
 	char **words;
 	size_t n_words;
 	struct remote *remote;           /* NULL for a command_main_offline() */
+	bool is_offline;                 /* it opens no daemon */
 	void *arg;                       /* the command's own */
 	const struct resource *resource; /* what a subcommand is about; NULL of others */
 };

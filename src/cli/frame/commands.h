@@ -56,6 +56,8 @@ int cmd_audit(int argc, char **argv);
 int cmd_audit_verify(int argc, char **argv);
 int cmd_backup(int argc, char **argv);
 int cmd_restore(int argc, char **argv);
+int cmd_cluster(int argc, char **argv);
+int cmd_node(int argc, char **argv);
 int cmd_completion(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_settings(int argc, char **argv);

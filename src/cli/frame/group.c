@@ -63,7 +63,7 @@ static int run(const struct group *g, const struct subcommand *sub, const struct
 		.opts = opts + sub->first_opt,
 		.n_opts = sub->n_opts,
 	};
-	struct command c = {.arg = arg, .resource = sub->resource};
+	struct command c = {.is_offline = g->is_offline, .arg = arg, .resource = sub->resource};
 
 	return command_run(&c, &manual, argc, argv, sub->fn);
 }

@@ -19,6 +19,7 @@ struct group {
 	size_t n_subcommands;
 	/* The one that is meant where the first word names none. NULL: a word is needed. */
 	const struct subcommand *usual;
+	bool is_offline; /* its commands find what they need themselves */
 };
 
 /* The command's exit status. arg is each subcommand's own, which opts write to. */

@@ -93,7 +93,9 @@ struct config {
 	char *audit_s3_url, *audit_syslog_url; /* where audit entries are sent; or NULL */
 	char *audit_s3_region, *audit_s3_credentials;
 	uint64_t audit_s3_interval_ms;
-	char **webhooks_allow; /* ranges that are not public, and may be sent to; or NULL */
+	char *cluster_postgres; /* conninfo of the cluster's database; NULL: this node is alone */
+	char *cluster_address;  /* where other nodes reach this one */
+	char **webhooks_allow;  /* ranges that are not public, and may be sent to; or NULL */
 	/* The quota of each project; UINT64_MAX (CPUs: 0) = unlimited. */
 	uint64_t quota_sandboxes, quota_memory_bytes, quota_disk_bytes, quota_creates, quota_budget;
 	uint32_t quota_cpu_milli;

@@ -97,6 +97,8 @@ const struct setting settings[] = {
 	{"audit", "s3_credentials", "audit-s3-credentials", SETTING_STRING, AT(audit_s3_credentials), 0, 0, "file with its keys, as ~/.aws/credentials is written"},
 	{"audit", "s3_interval", "audit-s3-interval", SETTING_DURATION, AT(audit_s3_interval_ms), 1000, DAY_MS, "time between two pushes of what is new"},
 	{"audit", "syslog_url", "audit-syslog-url", SETTING_STRING, AT(audit_syslog_url), 0, 0, "syslog server that each entry of both logs is sent to, tcp://HOST[:PORT] or tls://HOST[:PORT]"},
+	{"cluster", "postgres", "cluster-postgres", SETTING_STRING, AT(cluster_postgres), 0, 0, "PostgreSQL of the cluster that this node is in, as libpq takes it: host=db1,db2 dbname=cloche (default: none, the node is alone)", true},
+	{"cluster", "address", "cluster-address", SETTING_STRING, AT(cluster_address), 0, 0, "HOST:PORT where other nodes of the cluster reach this one"},
 	{"pool", "min", "pool-min", SETTING_COUNT, AT(pool_min), 0, POOL_MAX, "least number of sandboxes that are made ahead"},
 	{"pool", "max", "pool-max", SETTING_COUNT, AT(pool_max), 0, POOL_MAX, "most sandboxes that are made ahead, as demand asks; 0: none"},
 	{"pool", "memory", "pool-memory", SETTING_SIZE, AT(pool_memory), 0, TIB, "most memory that sandboxes made ahead use together"},

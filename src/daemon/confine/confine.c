@@ -36,6 +36,7 @@ static const struct {
 	[CONFINE_WALL] = {"wall", 0},
 	[CONFINE_LAUNCHER] = {"launcher", OF_LAUNCHER},
 	[CONFINE_BROKER] = {"broker", OF_BROKER},
+	[CONFINE_MEMBER] = {"member", 0},
 };
 static_assert(ARRAY_SIZE(parts) == CONFINE_PART_COUNT, "a part has no row");
 

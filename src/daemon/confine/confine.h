@@ -10,6 +10,7 @@
  *			reads some), and makes sockets and children
  *	wall		the same as the gateway, without files, with sockets
  *	launcher	root with two capabilities; it starts nothing itself (part_starter.h)
+ *	member		as the gateway, with sockets: its directory has what libpq reads
  *	broker		root, without what only CRIU, or nobody, needs; a list of calls is refused
  */
 #include "base/err.h"
@@ -23,6 +24,7 @@ enum confine_part {
 	CONFINE_WALL,
 	CONFINE_LAUNCHER,
 	CONFINE_BROKER,
+	CONFINE_MEMBER,
 	CONFINE_PART_COUNT
 };
 

@@ -164,6 +164,7 @@ static const struct {
 	[CONFINE_WALL]     = {{LIST(of_all), LIST(of_wall)}, .tried = LIST(of_files)},
 	[CONFINE_LAUNCHER] = {{LIST(of_all), LIST(of_files), LIST(of_launcher)}},
 	[CONFINE_BROKER]   = {{LIST(refused_of_broker)}, .is_refusal = true},
+	[CONFINE_MEMBER]   = {{LIST(of_all), LIST(of_files), LIST(of_wall)}},
 };
 /* clang-format on */
 static_assert(ARRAY_SIZE(parts) == CONFINE_PART_COUNT, "a part has no row");

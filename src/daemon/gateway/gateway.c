@@ -108,7 +108,7 @@ static void on_leave(struct loop *loop, void *arg)
 	stop(g, DRAIN_US);
 }
 
-/* Takes the socket of a new wall or dialer from the launcher, or sees its end. */
+/* Takes the socket of a new wall, dialer or member from the launcher, or sees its end. */
 static bool take_news(struct gateway *g)
 {
 	struct child_loss lost;
@@ -123,6 +123,8 @@ static bool take_news(struct gateway *g)
 	services_tell_replaced(g, &lost);
 	if (lost.part == CHILD_WALL)
 		wall_client_attach(g->wall, fds[0]);
+	else if (lost.part == CHILD_MEMBER)
+		cluster_link_attach(&g->cluster, g->loop, fds[0]);
 	else
 		dialer_attach(g->senders.outgoing.dialer, fds[0]);
 	return true;
@@ -261,6 +263,8 @@ static int run(struct gateway *g, struct err *err)
 		r = services_open(g, err);
 	if (r == 0)
 		r = watch(g, err);
+	if (r == 0)
+		cluster_link_attach(&g->cluster, g->loop, g->fds->member);
 	(void)close(g->fds->key);
 	if (r < 0)
 		return r;
@@ -276,14 +280,14 @@ int gateway_main(const struct site *site, const struct gateway_fds *fds)
 {
 	struct gateway g = {
 		.site = site, .fds = fds, .on_ready = on_fleet_ready, .control_fd = fds->control};
-	int keep[SITE_LISTENERS_MAX + 5] = {fds->broker, fds->control, fds->key, fds->dialer,
-	                                    fds->wall};
+	int keep[SITE_LISTENERS_MAX + 6] = {fds->broker, fds->control, fds->key,
+	                                    fds->dialer, fds->wall,    fds->member};
 	struct err err = {0};
 	int r;
 
 	for (size_t i = 0; i < site->n_listeners; i++)
-		keep[5 + i] = site->listeners[i].fd;
-	child_begin("gateway", site->config, keep, 5 + site->n_listeners);
+		keep[6 + i] = site->listeners[i].fd;
+	child_begin("gateway", site->config, keep, 6 + site->n_listeners);
 	memory_prepare();
 	r = run(&g, &err);
 	if (r < 0 && g.control_fd >= 0)

@@ -8,6 +8,7 @@
 #include "api/operate/host_reading.h"
 #include "base/text/toml.h"
 #include "daemon/child.h"
+#include "daemon/gateway/cluster_link.h"
 #include "daemon/gateway/people.h"
 #include "daemon/probe/registries.h"
 #include "daemon/probe/sources.h"
@@ -49,6 +50,7 @@ struct gateway {
 	struct host_registries registries;
 	struct builds *builds;
 	struct wall_client *wall;
+	struct cluster_link cluster;
 	struct telemetry *telemetry;
 	struct problems *problems;
 	struct network_site network;

@@ -46,6 +46,7 @@ const struct role_row launcher_roles[ROLE_COUNT] = {
 	[ROLE_BROKER] = {"broker", CHILD_BROKER, false},
 	[ROLE_DIALER] = {"dialer", CHILD_DIALER, true},
 	[ROLE_WALL] = {"wall", CHILD_WALL, true},
+	[ROLE_MEMBER] = {"member", CHILD_MEMBER, true},
 	[ROLE_GATEWAY] = {"gateway", CHILD_GATEWAY, false},
 };
 

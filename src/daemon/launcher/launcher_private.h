@@ -5,7 +5,7 @@
 #include "daemon/launcher/part_starter.h"
 #include "daemon/watchdog.h"
 
-enum role { ROLE_BROKER, ROLE_DIALER, ROLE_WALL, ROLE_GATEWAY, ROLE_COUNT };
+enum role { ROLE_BROKER, ROLE_DIALER, ROLE_WALL, ROLE_MEMBER, ROLE_GATEWAY, ROLE_COUNT };
 struct role_row {
 	const char *name;
 	enum child_part letter;
@@ -59,6 +59,8 @@ struct launcher {
 	struct err err;
 };
 
+/* pair_start.c */
+bool launcher_has_role(const struct launcher *l, enum role role); /* on this node */
 /* launcher.c */
 bool launcher_is_running(const struct launcher *l); /* at least one part */
 void launcher_move(struct launcher *l, enum phase phase, uint64_t patience_us);

@@ -20,7 +20,12 @@ struct pair_fds {
 static_assert(ROLE_GATEWAY == ROLE_COUNT - 1, "all others have a link to it");
 
 static const struct pair_fds no_fds = {
-	.link = {{-1, -1}, {-1, -1}, {-1, -1}}, .control = {-1, -1}, .key = -1};
+	.link = {{-1, -1}, {-1, -1}, {-1, -1}, {-1, -1}}, .control = {-1, -1}, .key = -1};
+
+bool launcher_has_role(const struct launcher *l, enum role role)
+{
+	return role != ROLE_MEMBER || l->site->member_fd >= 0;
+}
 
 static int make_link(struct pair_fds *fds, enum role role, struct err *err)
 {
@@ -49,10 +54,12 @@ static struct part_order order_of(const struct launcher *l, enum role role,
 		.part = launcher_roles[role].letter, .lost = l->lost, .n_fds = 2};
 
 	if (role == ROLE_GATEWAY) {
+		order.n_fds = 0;
 		for (size_t i = 0; i < ROLE_GATEWAY; i++)
-			order.fds[i] = fds->link[i][1];
-		order.fds[ROLE_GATEWAY] = fds->key;
-		order.n_fds = PART_STARTER_FDS_MAX;
+			if (launcher_has_role(l, (enum role)i))
+				order.fds[order.n_fds++] = fds->link[i][1];
+		order.fds[order.n_fds] = fds->key;
+		order.n_fds += 2;
 	} else {
 		order.fds[0] = fds->link[role][0];
 	}
@@ -128,11 +135,13 @@ void launcher_start_pair(struct launcher *l)
 	launcher_move(l, PHASE_STARTING, START_MAX_US);
 	loop_timer_set_in(l->look, launcher_next_look_us(l));
 	for (size_t i = 0; r == 0 && i < ROLE_GATEWAY; i++)
-		r = make_link(&fds, (enum role)i, &err);
+		if (launcher_has_role(l, (enum role)i))
+			r = make_link(&fds, (enum role)i, &err);
 	if (r == 0)
 		r = site_open_key(l->site, &fds.key, &err);
 	for (size_t i = 0; r == 0 && i < ROLE_COUNT; i++)
-		r = start_child(l, (enum role)i, &fds, &err);
+		if (launcher_has_role(l, (enum role)i))
+			r = start_child(l, (enum role)i, &fds, &err);
 	close_all(&fds);
 	if (r < 0) { /* no fds or processes: a broker that did start sees its gateway gone */
 		log_error("daemon.start_failed", "error='%s'", err.message);

@@ -6,6 +6,12 @@
 
 enum { JOB_PART, JOB_TRY, JOB_KEEP, JOB_UNDO, JOB_COUNT };
 
+/* Of the gateway's fds, where there is one more than without. */
+static int member_of(const struct starter_order *given)
+{
+	return given->n_fds == PART_STARTER_FDS_MAX ? given->fds[3] : -1;
+}
+
 /* Runs in a new process, which is that part from now on. */
 static int run_part(const struct starter_order *given, void *arg)
 {
@@ -23,14 +29,17 @@ static int run_part(const struct starter_order *given, void *arg)
 		_exit(dialer_main(p->site, fds[0], fds[1]));
 	case CHILD_WALL:
 		_exit(wall_main(p->site, fds[0], fds[1]));
+	case CHILD_MEMBER:
+		_exit(member_main(p->site, fds[0], fds[1]));
 	case CHILD_GATEWAY:
-		if (given->n_fds != PART_STARTER_FDS_MAX)
+		if (given->n_fds < PART_STARTER_FDS_MAX - 1)
 			break;
 		_exit(gateway_main(p->site, &(struct gateway_fds){.broker = fds[0],
 		                                                  .dialer = fds[1],
 		                                                  .wall = fds[2],
-		                                                  .key = fds[3],
-		                                                  .control = fds[4],
+		                                                  .member = member_of(given),
+		                                                  .key = fds[given->n_fds - 2],
+		                                                  .control = fds[given->n_fds - 1],
 		                                                  .lost = order.lost}));
 	}
 	_exit(CHILD_FAILED);

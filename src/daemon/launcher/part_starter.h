@@ -9,7 +9,7 @@
 #include "daemon/reload.h"
 #include "loop/starter.h"
 
-#define PART_STARTER_FDS_MAX 5
+#define PART_STARTER_FDS_MAX 6 /* the gateway's, in a cluster */
 
 struct part_order {
 	enum child_part part;

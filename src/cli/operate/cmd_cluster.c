@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A cluster as a whole: made, kept up to date, and looked at. */
+#include "cli/frame/group.h"
+#include "cli/operate/cluster_order.h"
+#include "cli/term/text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define HOUR_MS (3600 * UINT64_C(1000))
+
+static void print_problem(const json_t *problem)
+{
+	auto_free char *message = NULL, *hint = NULL;
+
+	if (!json_is_object(problem))
+		return;
+	message = text_escaped(command_text(problem, "message"));
+	hint = text_escaped(command_text(problem, "hint"));
+	printf("problem    %s: %s\n", command_text(problem, "code"), message);
+	if (hint[0])
+		printf("           %s\n", hint);
+}
+
+/* 0: to be shown to people; 1: shown. */
+static int ask(struct command *c, const char *command, json_t **ret, struct err *err)
+{
+	int r = cluster_order(c->arg, command, NULL, ret, err);
+
+	if (r == 0 && c->common.json) {
+		command_print_json(*ret);
+		r = 1;
+	}
+	return r;
+}
+
+static int init(struct command *c, struct err *err)
+{
+	auto_json json_t *reply = NULL;
+	int r = ask(c, "init", &reply, err);
+
+	if (r != 0)
+		return MIN(r, 0);
+	printf("cluster    %s\n", command_text(reply, "cluster_id"));
+	printf("this node  %s, number %" PRIu64 ", at %s; it signs the certificates of others\n",
+	       command_text(reply, "name"), command_number(reply, "node"),
+	       command_text(reply, "address"));
+	printf("login      %s: may call the cluster's functions, and nothing else\n",
+	       command_text(reply, "user"));
+	print_problem(json_object_get(reply, "problem"));
+	printf("\nNext: systemctl restart cloche; `cloche cluster status`; for each other machine "
+	       "`cloche cluster invite`.\n"
+	       "Back up the data directory of this node: the key of the cluster's authority is "
+	       "only here.\n");
+	return 0;
+}
+
+static int migrate(struct command *c, struct err *err)
+{
+	auto_json json_t *reply = NULL;
+	int r = ask(c, "migrate", &reply, err);
+
+	if (r == 0)
+		printf("cluster %s has the schema %" PRIu64 "; its rights were given anew\n",
+		       command_text(reply, "cluster_id"), command_number(reply, "number"));
+	return MIN(r, 0);
+}
+
+static int invite(struct command *c, struct err *err)
+{
+	auto_json json_t *reply = NULL;
+	int r = ask(c, "invite", &reply, err);
+
+	if (r != 0)
+		return MIN(r, 0);
+	printf("%s\n", command_text(reply, "token"));
+	(void)fprintf(stderr,
+	              "Run on the new machine, once: cloche node join TOKEN\n"
+	              "Who has the token can join: keep it to yourself. It is shown only now.\n");
+	return 0;
+}
+
+static void print_status(const json_t *s)
+{
+	const char *state = command_text(s, "state");
+	char since[16], seen[16];
+
+	text_age(command_number(s, "since_ms") * 1000, since);
+	text_age(command_number(s, "answered_ms_ago") * 1000, seen);
+	printf("cluster    %s\n", command_text(s, "cluster_id"));
+	printf("this node  %s, number %" PRIu64 ", at %s\n", command_text(s, "name"),
+	       command_number(s, "node"), command_text(s, "address"));
+	printf("state      %s for %s, epoch %" PRIu64 "\n", state, since,
+	       command_number(s, "epoch"));
+	if (json_object_get(s, "answered_ms_ago"))
+		printf("beats      %" PRIu64 ", the last answered %s ago, in %" PRIu64 " us\n",
+		       command_number(s, "beats"), seen, command_number(s, "round_trip_us"));
+	printf("nodes      %" PRIu64 "\n", command_number(s, "nodes"));
+}
+
+static int status(struct command *c, struct err *err)
+{
+	auto_json json_t *reply = NULL;
+	int r = ask(c, "status", &reply, err);
+
+	if (r < 0)
+		return r;
+	if (r == 0 && strcmp(command_text(reply, "state"), "none") != 0)
+		print_status(reply);
+	if (r == 0)
+		print_problem(json_object_get(reply, "problem"));
+	return strcmp(command_text(reply, "state"), "held") == 0 ? 0 : 1;
+}
+
+static const struct subcommand subcommands[] = {
+	{"status", status, "[OPTIONS]",
+         "Says how this node is in its cluster: held (it has its right), fenced (the database has "
+         "not answered for too long), out, lost.\nEnds with 0 if it is held, else with 1; a "
+         "problem comes with what repairs it.",
+         "  cloche cluster status\n"
+         "  cloche cluster status --json | jq -r .problem.code",
+         .n_opts = 1},
+	{"init", init, "[OPTIONS] --owner CONNINFO",
+         "Makes a cluster in an empty PostgreSQL database, 15 or later, with this node as its "
+         "first.\nThe owner's login makes a schema and three roles, and is not kept. Members log "
+         "in "
+         "with a role that may call the cluster's\nfunctions, and nothing else. This node gets "
+         "the key of the cluster's authority.",
+         "  cloche cluster init --owner 'host=db.example dbname=cloche user=postgres'",
+         .n_opts = 7},
+	{"invite", invite, "[OPTIONS]",
+         "Prints a token with which one other machine can join, once, within an hour.\nIt works on "
+         "the node that made the cluster, whose member signs the other's certificate: it must "
+         "run.",
+         "  cloche cluster invite\n"
+         "  cloche cluster invite --lifetime 10m",
+         .first_opt = 7, .n_opts = 2},
+	{"migrate", migrate, "[OPTIONS] --owner CONNINFO",
+         "Brings the schema of the cluster's database up to what this version of cloche knows, and "
+         "gives the members' rights anew.\nDo it before the nodes are upgraded: older ones go "
+         "on.",
+         "  cloche cluster migrate --owner 'host=db.example dbname=cloche user=postgres'",
+         .n_opts = 2},
+};
+
+static const struct group group = {
+	.name = "cluster",
+	.about = "Several machines as one, by a PostgreSQL that they share: its connection string "
+		 "stands as `postgres` under [cluster] in the settings of each.\nFor root, on the "
+		 "machine itself.",
+	.subcommands = subcommands,
+	.n_subcommands = ARRAY_SIZE(subcommands),
+	.usual = &subcommands[0],
+	.is_offline = true,
+};
+
+int cmd_cluster(int argc, char **argv)
+{
+	struct cluster_opts o = {
+		.lifetime_ms = HOUR_MS, .fence_after_ms = 6000, .lost_after_ms = 300000};
+	const struct opt rows[] = {
+		{0, "config", OPT_TEXT, &o.config, "FILE",
+	         "the daemon's settings file (default /etc/cloche/cloche.toml)"},
+		{0, "owner", OPT_TEXT, &o.owner, "CONNINFO",
+	         "who may make schemas and roles there, as libpq takes it"},
+		{0, "name", OPT_TEXT, &o.name, "NAME", "of this node (default: the host's)"},
+		{0, "address", OPT_TEXT, &o.address, "HOST:PORT",
+	         "where other nodes reach this one (default: the setting `address`)"},
+		{0, "fence-after", OPT_MS, &o.fence_after_ms, "TIME",
+	         "how long a node keeps its right without an answer, 1s to 60s (default 6s)"},
+		{0, "lost-after", OPT_MS, &o.lost_after_ms, "TIME",
+	         "after how long a silent node has lost what it had (default 5m)"},
+		{0, "replace", OPT_FLAG, &o.is_replacing, NULL,
+	         "leave the cluster that this node is in"},
+		{0, "lifetime", OPT_MS, &o.lifetime_ms, "TIME",
+	         "how long the token is good (default 1h, at most 7d)"},
+		{0, "config", OPT_TEXT, &o.config, "FILE",
+	         "the daemon's settings file (default /etc/cloche/cloche.toml)"},
+	};
+
+	return group_main(&group, rows, &o, argc, argv);
+}

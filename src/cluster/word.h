@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * What the member tells the gateway of its node, over the socket between them: one message at each
+ * change, of fixed size (SOCK_SEQPACKET).
+ */
+#include "cluster/fence.h"
+
+struct cluster_word {
+	uint32_t state; /* of enum fence_state */
+	uint32_t node;  /* 0: it is in no cluster yet */
+	uint64_t epoch;
+	char code[32]; /* of what is wrong; "" = nothing */
+	char message[300], hint[240];
+};

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * The member of a node: it says beats to the database, watches other nodes' beats, fences its own
+ * node when beats are not answered, and signs certificates of nodes that it has invited. All
+ * decisions are those of src/cluster; here is what moves them.
+ */
+#include "base/json/json.h"
+#include "loop/loop.h"
+#include "member/name_resolver.h"
+#include "member/papers/authority.h"
+#include "member/papers/conninfo.h"
+#include "member/papers/node_file.h"
+#include "member/papers/trouble.h"
+
+#define MEMBER_SCHEMA 1 /* the number of the schema that this program knows */
+
+struct member;
+
+struct member_config {
+	struct loop *loop;
+	struct name_resolver *resolver;
+	const struct node_file *node; /* NULL: not in a cluster; borrowed, as the others */
+	const struct conninfo *conninfo;
+	const struct authority_pems *authority; /* key NULL: it signs nothing */
+	const char *invitations_dir;            /* as the member sees it */
+	int64_t certificate_end_s;
+	enum trouble trouble; /* that it cannot start with; its message */
+	const char *message;
+	int link_fd; /* to the gateway, which is told of each change (cluster/word.h); -1: none */
+};
+
+struct member *member_new(const struct member_config *config);
+void member_start(struct member *m);
+json_t *member_status(const struct member *m); /* for json_decref() */

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * The cluster's own certificate authority: made with the cluster, kept on one node, and used by its
+ * member to sign the certificates of nodes that it has invited. Others hold a certificate against
+ * the authority's, whose digest came with the invitation.
+ */
+#include "base/digest.h"
+#include "base/err.h"
+
+struct authority_pems { /* for free() */
+	char *key, *certificate;
+};
+
+/* A new authority for this cluster. */
+must_check int authority_make(const char *cluster_id, struct authority_pems *ret, struct err *err);
+/* The digest of a certificate's DER, which an invitation has. */
+must_check int authority_digest(const char *certificate_pem, struct digest *ret, struct err *err);
+/* A key of a node, and a request for its certificate. */
+must_check int authority_make_request(const char *name, char **ret_key, char **ret_request,
+                                      struct err *err);
+
+struct authority_subject { /* their letters are checked by who fills it in: node_check() */
+	const char *cluster_id, *name, *address;
+};
+must_check int authority_sign(const struct authority_pems *authority, const char *request_pem,
+                              const struct authority_subject *subject, char **ret_certificate,
+                              struct err *err);
+/* Whether the authority has signed it, for this key and this name. */
+must_check int authority_check(const char *authority_pem, const char *certificate_pem,
+                               const char *key_pem, const char *name, struct err *err);
+/* When it ends, in seconds since 1970; 0: it cannot be read. */
+int64_t authority_end_s(const char *certificate_pem);
+
+/* A name of a host's kind and HOST:PORT, with nothing that could mean more in a certificate. */
+must_check int node_check(const char *name, const char *address, struct err *err);

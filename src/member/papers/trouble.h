@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * What can be wrong between a node and its cluster: a closed list, each with a code for programs,
+ * and the command or the setting that repairs it.
+ */
+#include "base/err.h"
+
+#include <stdbool.h>
+
+enum trouble {
+	TROUBLE_NONE,
+	TROUBLE_NOT_JOINED,
+	TROUBLE_STARTING,    /* nothing is wrong: no beat was answered yet */
+	TROUBLE_SETTING,     /* cluster.postgres cannot be used */
+	TROUBLE_NAME,        /* a host of it has no address */
+	TROUBLE_UNREACHABLE, /* or it does not answer */
+	TROUBLE_UNTRUSTED,   /* its certificate */
+	TROUBLE_REFUSED,     /* user and password */
+	TROUBLE_NO_DATABASE,
+	TROUBLE_STANDBY,   /* no server of the setting takes writes */
+	TROUBLE_NO_SCHEMA, /* no cluster was made in this database */
+	TROUBLE_NO_RIGHTS,
+	TROUBLE_FOREIGN, /* another cluster's */
+	TROUBLE_OLD,     /* this program, for this schema */
+	TROUBLE_BEHIND,  /* the schema, for this program */
+	TROUBLE_REMOVED, /* the node is unknown there */
+	TROUBLE_INVITATION_UNKNOWN,
+	TROUBLE_INVITATION_USED,
+	TROUBLE_INVITATION_EXPIRED,
+	TROUBLE_TAKEN,    /* name or address are another node's */
+	TROUBLE_UNSIGNED, /* nobody has signed its certificate */
+	TROUBLE_FORGED,   /* the certificate is not the cluster's */
+	TROUBLE_DATABASE, /* an error that has no row of its own */
+	TROUBLE_COUNT
+};
+
+const char *trouble_code(enum trouble t); /* "database_unreachable" */
+const char *trouble_hint(enum trouble t);
+/* A fault in an answer by its SQLSTATE. */
+enum trouble trouble_of_state(const char *state);
+/* What libpq says about a connection, with PQERRORS_VERBOSE. */
+enum trouble trouble_of_connection(const char *message);
+/* The first line of a message of libpq's without the state that is in it; the caller frees it. */
+char *trouble_line(const char *message);
+/* Fills err with the code of the API, the sentence and the hint; err->field is trouble_code(). */
+int trouble_set(struct err *err, enum trouble t, const char *fmt, ...) printf_like(3, 4);

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes of a cluster on this machine: a PostgreSQL of their own, and members as a launcher starts them, each in a network namespace where a test wants one."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+
+from harness.daemon import BUILD, free_port, wait_for
+
+FENCE_AFTER_S = 2  # as short as a busy machine bears
+LOST_AFTER_S = 10
+
+
+class Database:
+    """A PostgreSQL that asks for passwords over TCP, and believes its owner on a Unix socket."""
+
+    def __init__(self, *, address="127.0.0.1", tls=None):
+        found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda p: int(p.parts[-3]))
+        assert found, "no PostgreSQL: tools/install-deps test installs it"
+        self.programs, self.address, self.port = found[-1].parent, address, free_port()
+        self.folder = Path(tempfile.mkdtemp(prefix="cloche-test-pg-", dir="/tmp"))
+        shutil.chown(self.folder, "postgres")
+        self.run("initdb", "--auth=trust", "--username=owner", "--no-sync", "--encoding=UTF8", "--locale=C")
+        settings = f"listen_addresses = '{address}'\nport = {self.port}\nunix_socket_directories = '{self.folder}'\nfsync = off\n"
+        if tls:
+            certificate, key = tls
+            for name, source in (("server.crt", certificate), ("server.key", key)):
+                shutil.copy(source, self.folder / "data" / name)
+                shutil.chown(self.folder / "data" / name, "postgres")
+                (self.folder / "data" / name).chmod(0o600)
+            settings += "ssl = on\n"
+        with open(self.folder / "data" / "postgresql.conf", "a") as conf:
+            conf.write(settings)
+        (self.folder / "data" / "pg_hba.conf").write_text("local all all trust\nhost all all all scram-sha-256\n")
+        self.start()
+
+    def run(self, program, *words):
+        subprocess.run([self.programs / program, "-D", self.folder / "data", *words], user="postgres", group="postgres", extra_groups=[], cwd="/", check=True, stdout=subprocess.DEVNULL)
+
+    def start(self):
+        self.run("pg_ctl", "--wait", "--log", str(self.folder / "log"), "start")
+
+    def stop(self, mode="fast"):
+        self.run("pg_ctl", "--wait", f"--mode={mode}", "stop")
+
+    def close(self):
+        with contextlib.suppress(subprocess.CalledProcessError):
+            self.stop("immediate")
+        shutil.rmtree(self.folder)
+
+    def make(self, name):
+        """An empty database."""
+        self.ask(f'CREATE DATABASE "{name}"', "postgres")
+
+    def ask(self, sql, database):
+        argv = ["psql", "-X", "-q", "-A", "-t", "-h", self.folder, "-p", str(self.port), "-U", "owner", "-d", database, "-v", "ON_ERROR_STOP=1", "-c", sql]
+        r = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+        assert r.returncode == 0, r.stderr
+        return r.stdout.strip()
+
+    def owner(self, database):
+        return f"host={self.folder} port={self.port} user=owner dbname={database}"
+
+    def conninfo(self, database, more="sslmode=disable"):
+        return f"host={self.address} port={self.port} dbname={database} {more}"
+
+
+class Namespaces:
+    """A bridge in the test's own network namespace, and a namespace for each node behind it."""
+
+    def __init__(self, n):
+        self.tag = f"clc{os.getpid() % 100000}"
+        self.subnet = f"10.{200 + os.getpid() % 40}.{os.getpid() // 40 % 250}"
+        self.address, self.n = f"{self.subnet}.1", n
+        ip("link", "add", self.tag, "type", "bridge")
+        ip("addr", "add", f"{self.address}/24", "dev", self.tag)
+        ip("link", "set", self.tag, "up")
+        for i in range(n):
+            name = self.name(i)
+            ip("netns", "add", name)
+            ip("link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
+            ip("link", "set", name, "master", self.tag, "up")
+            ip("-n", name, "addr", "add", f"{self.subnet}.{10 + i}/24", "dev", "eth0")
+            ip("-n", name, "link", "set", "eth0", "up")
+            ip("-n", name, "link", "set", "lo", "up")
+
+    def name(self, i):
+        return f"{self.tag}-{i}"
+
+    def prefix(self, i):
+        return ["ip", "netns", "exec", self.name(i)]
+
+    def cut(self, i, is_cut=True):
+        ip("link", "set", self.name(i), "down" if is_cut else "up")
+
+    def close(self):
+        for i in range(self.n):
+            subprocess.run(["ip", "netns", "del", self.name(i)], check=False, capture_output=True)
+        subprocess.run(["ip", "link", "del", self.tag], check=False, capture_output=True)
+
+
+def ip(*words):
+    subprocess.run(["ip", *words], check=True)
+
+
+class Node:
+    """A machine of a cluster, as far as its member goes."""
+
+    def __init__(self, name, conninfo, *, prefix=(), address=None):
+        self.name, self.prefix = name, list(prefix)
+        self.dir = Path(tempfile.mkdtemp(prefix="cloche-test-", dir="/var/tmp"))
+        self.dir.chmod(0o755)
+        self.data, self.run, self.log_path = self.dir / "data", self.dir / "run", self.dir / "log"
+        self.run.mkdir()
+        self.data.mkdir(mode=0o711)
+        self.config = self.dir / "cloche.toml"
+        self.address = address or f"{name}.example:7071"
+        self.conninfo = conninfo
+        self.process = self.launcher = None
+
+    def write_config(self):
+        self.config.write_text(f'data = "{self.data}"\nrun = "{self.run}"\n[cluster]\npostgres = "{self.conninfo}"\naddress = "{self.address}"\n')
+
+    def cloche(self, *words, check=True):
+        self.write_config()
+        argv = [*self.prefix, BUILD / "cloche", *words[:2], "--config", self.config, "--json", *words[2:]]
+        r = subprocess.run(argv, capture_output=True, text=True, timeout=120)
+        assert not check or r.returncode == 0, r.stdout + r.stderr
+        return r
+
+    def ask(self, *words):
+        return json.loads(self.cloche(*words).stdout)
+
+    def refused(self, *words):
+        r = self.cloche(*words, check=False)
+        assert r.returncode not in (0, 1), r.stdout + r.stderr
+        return r.stderr
+
+    def init(self, owner, *more):
+        return self.ask("cluster", "init", "--owner", owner, "--name", self.name, "--fence-after", f"{FENCE_AFTER_S}s", "--lost-after", f"{LOST_AFTER_S}s", *more)
+
+    def join(self, token, *more):
+        return self.ask("node", "join", token, "--name", self.name, *more)
+
+    def start(self):
+        """As the launcher does."""
+        link, mine = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        control, ours = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        order = {"command": "member", "data_dir": str(self.data), "run_dir": str(self.run), "postgres": self.conninfo, "address": self.address,
+                 "beat_ms": 1000, "log_level": 1, "link_fd": link.fileno(), "control_fd": control.fileno()}
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen([*self.prefix, BUILD / "cloche-cluster"], stdin=subprocess.PIPE, stdout=log, stderr=log, pass_fds=[link.fileno(), control.fileno()])
+        self.process.stdin.write(json.dumps(order).encode())
+        self.process.stdin.close()
+        self.launcher = (mine, ours)
+        link.close()
+        control.close()
+        wait_for(lambda: (self.run / "cluster.sock").exists(), 30, "a member")
+        return self
+
+    def log(self):
+        return self.log_path.read_text() if self.log_path.exists() else ""
+
+    def status(self):
+        r = self.cloche("cluster", "status", check=False)
+        assert r.returncode in (0, 1), r.stdout + r.stderr
+        return json.loads(r.stdout)
+
+    def state(self):
+        return self.status()["state"]
+
+    def problem(self):
+        return self.status().get("problem", {}).get("code", "")
+
+    def await_state(self, state, timeout_s=60):
+        wait_for(lambda: self.state() == state, timeout_s, f"{self.name} {state}: {self.status()}\n{self.log()[-3000:]}")
+
+    def await_problem(self, code, timeout_s=60):
+        wait_for(lambda: self.problem() == code, timeout_s, f"{self.name} has {code}: {self.log()[-3000:]}")
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def kill(self):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+        if self.process:
+            self.process.wait(30)
+            self.process = None
+            for end in self.launcher:
+                end.close()
+        with contextlib.suppress(FileNotFoundError):
+            (self.run / "cluster.sock").unlink()
+
+    def close(self):
+        self.kill()
+        shutil.rmtree(self.dir)
