@@ -151,20 +151,20 @@ static int read_words(const json_t *config, const char *from, const char *to, js
 	return 0;
 }
 
-/* "USER[:GROUP]". If no user is named it is root, as in other runtimes. The group is the user's
- * own. */
+/* "USER[:GROUP]". If no user is named it is root, as in other runtimes. Root has its own group. */
 static void read_user(const json_t *config, json_t *defaults)
 {
 	const char *user = oci_text(config, "User");
 	auto_free char *name = xstrndup(user, strcspn(user, ":"));
 	bool is_root = !*name || strcmp(name, "0") == 0;
 
-	(void)json_object_set_new(defaults, "user", json_string(is_root ? "root" : name));
+	(void)json_object_set_new(defaults, "user", json_string(is_root ? "root" : user));
 }
 
 static int read_defaults(const json_t *config, json_t *defaults, struct err *err)
 {
 	const char *cwd = oci_text(config, "WorkingDir");
+	json_t *facts;
 	int r = read_env(json_object_get(config, "Env"), defaults, err);
 
 	read_user(config, defaults);
@@ -172,7 +172,13 @@ static int read_defaults(const json_t *config, json_t *defaults, struct err *err
 		(void)json_object_set_new(defaults, "cwd", json_string(cwd));
 	if (r == 0)
 		r = read_words(config, "Entrypoint", "entrypoint", defaults, err);
-	return r == 0 ? read_words(config, "Cmd", "cmd", defaults, err) : r;
+	if (r == 0)
+		r = read_words(config, "Cmd", "cmd", defaults, err);
+	facts = oci_config_facts(config);
+	if (json_object_size(facts) > 0)
+		(void)json_object_set(defaults, "config", facts);
+	json_decref(facts);
+	return r;
 }
 
 int oci_read_config(const json_t *config, const char *arch, struct oci_config *ret, struct err *err)

@@ -57,13 +57,15 @@ void oci_saved_done(struct oci_saved *s);
 struct oci_config {
 	struct digest *diff_ids; /* of the layers as they are unpacked */
 	size_t n_diff_ids;
-	json_t *defaults;  /* {env?, user, cwd?, entrypoint?, cmd?} */
+	json_t *defaults;  /* {env?, user, cwd?, entrypoint?, cmd?, config?} */
 	const char *label; /* OCI_LABEL's value, borrowed; NULL = it has none */
 };
 /* An image of another system or architecture than arch is refused. */
 must_check int oci_read_config(const json_t *config, const char *arch, struct oci_config *ret,
                                struct err *err);
 void oci_config_done(struct oci_config *c);
+/* Labels, ports and the like, as `config` of a manifest has them; the caller owns it. */
+json_t *oci_config_facts(const json_t *config);
 
 /* "sha256:" and 64 digits; what names it in the error. */
 must_check int oci_parse_digest(const json_t *value, const char *what, struct digest *ret,

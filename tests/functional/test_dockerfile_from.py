@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dockerfiles whose FROM is an image of a registry: pulled by reference and digest, told, kept for the next build, and refused with the reason."""
 
+import json
+
 import pytest
 from cloche import Client, errors
 from harness.cli import Cli
@@ -135,6 +137,28 @@ def test_a_build_that_waits_for_its_base_can_be_cancelled(client, registry, tmp_
         assert client.get_build(build["id"])["state"] == "cancelled"
     finally:
         registry.process.send_signal(18)
+
+
+def test_a_base_brings_its_labels_ports_and_onbuild_and_its_group(client, build, registry, tmp_path):
+    config = {**CONFIG, "User": "app:1000", "Labels": {"of": "base"}, "ExposedPorts": {"80/tcp": {}}, "OnBuild": ["ARG WHAT", "RUN echo onbuild $WHAT"], "StopSignal": "SIGINT"}
+    push(registry, tmp_path, "library/rich:1", config=config)
+    made, _, log = build("FROM rich:1\nEXPOSE 81\nLABEL mine=1\nRUN id -g\n", build_args={"WHAT": "given"})
+    assert "\nonbuild given\n" in log and "\n1000\n" in log and made["manifest"]["user"] == "app:1000"
+    assert made["manifest"]["config"] == {"labels": {"of": "base", "mine": "1"}, "exposed_ports": ["80/tcp", "81/tcp"], "stop_signal": "SIGINT"}
+    with client.create(template="from-made") as box:
+        box.files.write("/etc/../tmp/x", "y")
+        assert box.run("id -g; cat /tmp/x").stdout == "1000\ny"
+
+
+@pytest.mark.parametrize("config", [1, {"exposed_ports": [1]}, {"labels": {"a": 1}}, {"shell": []}, {"onbuild": "RUN x"}, {"healthcheck": {"test": [1]}}, {"volumes": [None]}])
+def test_a_manifest_that_lies_about_its_types_is_refused_at_the_door(own, client, config):
+    """A build that starts from the image would read it. The control: with none of that, the same image is taken."""
+    label = {"dev.cloche.template": json.dumps({"config": config, "user": "root"})}
+    with pytest.raises(errors.InvalidField):
+        client.import_template("lying", layout_of(busybox_layer(), config={"Labels": label}).tar())
+    label = {"dev.cloche.template": json.dumps({"config": {}, "user": "root"})}
+    client.import_template("lying", layout_of(busybox_layer(), config={"Labels": label}).tar())
+    client.delete_template("lying")
 
 
 def test_a_private_registry_is_opened_by_the_settings(internet, tmp_path):

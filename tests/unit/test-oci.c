@@ -171,13 +171,28 @@ TEST(a_config_tells_variables_user_directory_and_words)
 			"{\"Env\":[\"A=b=c\",\"E=\"],\"User\":\"app:staff\",\"WorkingDir\":\"/w\","
 			"\"Entrypoint\":[\"/e\"],\"Cmd\":[\"x\",\"y\"]}"),
 		"{\"cmd\":[\"x\",\"y\"],\"cwd\":\"/w\",\"entrypoint\":[\"/e\"],"
-		"\"env\":{\"A\":\"b=c\",\"E\":\"\"},\"user\":\"app\"}");
+		"\"env\":{\"A\":\"b=c\",\"E\":\"\"},\"user\":\"app:staff\"}");
 	CHECK_STR(defaults_of("null"), "{\"user\":\"root\"}");
 	CHECK_STR(defaults_of("{\"User\":\"0:0\",\"Cmd\":null,\"Env\":null}"),
 	          "{\"user\":\"root\"}");
 	CHECK_STR(defaults_of("{\"Env\":[\"=x\"]}"),
 	          "image: a variable of the config is not NAME=value");
 	CHECK_STR(defaults_of("{\"Cmd\":[1]}"), "image: a word of the config's Cmd is no text");
+}
+
+TEST(a_config_tells_what_a_dockerfile_has_said_and_leaves_out_what_it_could_not_say)
+{
+	CHECK_STR(defaults_of("{\"ExposedPorts\":{\"80/tcp\":{}},\"Volumes\":{\"/d\":{}},"
+	                      "\"Labels\":{\"a\":\"b\"},\"StopSignal\":\"SIGINT\",\"OnBuild\":"
+	                      "[\"RUN x\"],\"Healthcheck\":{\"Test\":[\"NONE\"],\"Interval\":"
+	                      "1500000000,\"Timeout\":3000000000,\"Retries\":2}}"),
+	          "{\"config\":{\"exposed_ports\":[\"80/tcp\"],\"healthcheck\":{\"interval\":"
+	          "\"1500ms\",\"retries\":\"2\",\"test\":[\"NONE\"],\"timeout\":\"3s\"},"
+	          "\"labels\":{\"a\":\"b\"},\"onbuild\":[\"RUN x\"],\"stop_signal\":\"SIGINT\","
+	          "\"volumes\":[\"/d\"]},\"user\":\"root\"}");
+	CHECK_STR(defaults_of("{\"ExposedPorts\":[1],\"Labels\":{\"a\":1},\"Shell\":[],"
+	                      "\"OnBuild\":[{}],\"Healthcheck\":7,\"StopSignal\":9}"),
+	          "{\"user\":\"root\"}");
 }
 
 TEST(an_image_for_another_machine_is_refused_with_both_names)

@@ -14,9 +14,8 @@
 #include <string.h>
 #include <time.h>
 
-#define USER_MAX  64
-#define CWD_MAX   1024
-#define WORDS_MAX 1024 /* of an image's entrypoint or command */
+#define USER_MAX 64
+#define CWD_MAX  1024
 
 static void put_template(const struct template *t, void *arg)
 {
@@ -194,45 +193,6 @@ static int read_body(const json_t *body, struct template_body *ret, struct err *
 		r = body_check_env(ret->env, "env", err);
 	ret->image.epoch_s = (uint64_t)time(NULL);
 	return r;
-}
-
-static int check_words(const json_t *manifest, const char *field, struct err *err)
-{
-	const json_t *words = json_object_get(manifest, field), *word;
-	size_t i;
-
-	if (!words)
-		return 0;
-	if (!json_is_array(words) || json_array_size(words) > WORDS_MAX)
-		return err_field(err, field, "must be a list of at most %d words", WORDS_MAX);
-	json_array_foreach(words, i, word)
-	{
-		if (!json_is_string(word))
-			return err_field(err, field, "must be a list of texts");
-	}
-	return 0;
-}
-
-int check_manifest(const json_t *manifest, struct err *err)
-{
-	const json_t *env = json_object_get(manifest, "env");
-	const json_t *user = json_object_get(manifest, "user");
-	const json_t *cwd = json_object_get(manifest, "cwd");
-	int r = 0;
-
-	if (env && !json_is_object(env))
-		return err_field(err, "env", "must be an object");
-	if ((user && !json_is_string(user)) || json_string_length(user) > USER_MAX)
-		return err_field(err, "user", "must be a text of at most %d bytes", USER_MAX);
-	if ((cwd && !json_is_string(cwd)) || json_string_length(cwd) > CWD_MAX)
-		return err_field(err, "cwd", "must be a text of at most %d bytes", CWD_MAX);
-	if (env)
-		r = body_check_env(env, "env", err);
-	if (r == 0)
-		r = body_check_user(json_string_value(user), "user", err);
-	if (r == 0)
-		r = check_words(manifest, "entrypoint", err);
-	return r == 0 ? check_words(manifest, "cmd", err) : r;
 }
 
 static json_t *make_manifest(const struct template_body *b)

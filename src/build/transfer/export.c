@@ -174,6 +174,36 @@ static void take_field(json_t *config, const char *to, const json_t *manifest, c
 		(void)json_object_set(config, to, value);
 }
 
+/* A list of names as an object, as images have ports and volumes. */
+static void take_names(json_t *inner, const char *to, const json_t *config, const char *from)
+{
+	const json_t *names = json_object_get(config, from), *name;
+	json_t *object;
+	size_t i;
+
+	if (json_array_size(names) == 0)
+		return;
+	object = json_object();
+	json_array_foreach(names, i, name)
+	{
+		(void)json_object_set_new(object, json_string_value(name), json_object());
+	}
+	(void)json_object_set_new(inner, to, object);
+}
+
+/* What other engines understand of what a Dockerfile has said. */
+static void take_facts(json_t *inner, const json_t *config)
+{
+	const json_t *labels = json_object_get(config, "labels");
+
+	(void)json_object_set_new(inner, "Labels", labels ? json_deep_copy(labels) : json_object());
+	take_names(inner, "ExposedPorts", config, "exposed_ports");
+	take_names(inner, "Volumes", config, "volumes");
+	take_field(inner, "StopSignal", config, "stop_signal");
+	take_field(inner, "Shell", config, "shell");
+	take_field(inner, "OnBuild", config, "onbuild");
+}
+
 /* The config that other container engines read, with our manifest as a label. */
 static json_t *make_config(const struct template *t)
 {
@@ -192,7 +222,8 @@ static json_t *make_config(const struct template *t)
 	take_field(inner, "WorkingDir", manifest, "cwd");
 	take_field(inner, "Entrypoint", manifest, "entrypoint");
 	take_field(inner, "Cmd", manifest, "cmd");
-	(void)json_object_set_new(inner, "Labels", json_pack("{ss}", OCI_LABEL, label));
+	take_facts(inner, json_object_get(manifest, "config"));
+	(void)json_object_set_new(json_object_get(inner, "Labels"), OCI_LABEL, json_string(label));
 	free(label);
 	return json_pack("{sss{ssso}}", "name", template_name(t), "config", "created", created,
 	                 "config", inner);

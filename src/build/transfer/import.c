@@ -220,7 +220,7 @@ static void take_field(json_t *manifest, const json_t *from, const char *name)
 /* A template that was exported brings its manifest along; any other image its defaults. */
 static int make_manifest(struct import *im, const json_t *told, struct err *err)
 {
-	static const char *const defaults[] = {"env", "user", "cwd", "entrypoint", "cmd"};
+	static const char *const defaults[] = {"env", "user", "cwd", "entrypoint", "cmd", "config"};
 	static const char *const facts[] = {"kind",  "layers",   "entries",
 	                                    "bytes", "left_out", "owners_changed"};
 	const char *label = json_string_value(json_object_get(told, "template"));
