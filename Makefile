@@ -42,6 +42,11 @@ test-eve:
 test-langchain:
 	@CLOCHE_TEST_LANGCHAIN=1 tools/test --only plain --suite sdk -- -k test_langchain
 
+# Some 30 Dockerfiles as people write them, by cloche and by Debian's buildah; `make test` compares six.
+.PHONY: test-dockerfiles
+test-dockerfiles:
+	@CLOCHE_TEST_DOCKERFILES=1 tools/test --only plain --suite functional -- -k test_dockerfile_compare
+
 # Mastra's agents with their workspace in a sandbox; likewise.
 test-mastra:
 	@CLOCHE_TEST_MASTRA=1 tools/test --only plain --suite sdk -- -k test_mastra

@@ -66,10 +66,16 @@ follow_link() {
 	esac
 }
 
+# Not every tar knows a compressed archive by itself.
 unpack() {
-	[ -n "$UNPACK" ] && [ -f "$1" ] && [ -s "$1" ] && tar -tf "$1" >/dev/null 2>&1 || return 1
-	make_dirs "${TARGET%/}/" "$OWNER"
-	tar -C "$TARGET" -xpf "$1"
+	[ -n "$UNPACK" ] && [ -f "$1" ] || return 1
+	for reader in cat 'gzip -dc' 'bzip2 -dc' 'xz -dc'; do
+		[ -n "$($reader <"$1" 2>/dev/null | tar -tf - 2>/dev/null | head -n 1)" ] || continue
+		make_dirs "${TARGET%/}/" "$OWNER"
+		$reader <"$1" | tar -C "$TARGET" -xpf - || exit
+		return 0
+	done
+	return 1
 }
 
 put_match() {

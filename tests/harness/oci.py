@@ -88,7 +88,7 @@ class Layout:
     def json(self, value, media_type):
         return self.blob(json.dumps(value).encode(), media_type)
 
-    def image(self, layers, *, config=None, arch=ARCH, os="linux", compress=True, layer_type=None):
+    def image(self, layers, *, config=None, arch=ARCH, os="linux", compress=True, layer_type=None, history=()):
         """The descriptor of one image of these layers, which are tars."""
         blobs = [gzip.compress(data, 1, mtime=0) if compress else data for data in layers]
         kind = layer_type or (LAYER_GZIP if compress else LAYER)
@@ -97,6 +97,7 @@ class Layout:
             "os": os,
             "config": config or {},
             "rootfs": {"type": "layers", "diff_ids": [digest(data) for data in layers]},
+            **({"history": list(history)} if history else {}),
         }
         manifest = {
             "schemaVersion": 2,

@@ -324,6 +324,7 @@ static int find_base(struct plan *p, const struct instruction *in, const char *w
 	}
 	if (strcmp(word, "scratch") == 0) {
 		take_base(s, NULL);
+		(void)json_object_set_new(s->env, "PATH", json_string(DOCKER_PATH));
 		s->is_tree = true;
 		*ret = json_pack("{sb}", "tree", 1);
 		return 0;
