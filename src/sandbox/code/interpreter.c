@@ -81,6 +81,7 @@ void interpreter_reset(struct context *c)
 	broker_client_cancel(c->sandbox->fleet->broker, c->usage_tag);
 	broker_client_cancel(c->sandbox->fleet->broker, c->fork_tag);
 	c->usage_tag = c->fork_tag = 0;
+	c->ahead_tag[0] = '\0';
 	c->sandbox->fleet->message_bytes -= c->in.len;
 	buf_done(&c->in);
 	buf_done(&c->out);

@@ -76,15 +76,17 @@ struct context {
 	bool is_named;   /* the agent has said that it has it */
 	bool is_split;   /* the call's code is sent in several pieces */
 	uint64_t starts;
-	uint64_t count;  /* as its last `done` said */
-	bool is_fresh;   /* no call has run in it */
-	bool is_copied;  /* of another sandbox's memory, and still as that one was */
-	bool is_leaving; /* it has announced its end */
-	bool takes_env;  /* its driver knows the message `env` */
-	bool can_save;   /* and `save` */
-	uint32_t saving; /* not 0: the number of a `save` without an answer yet */
-	bool is_held;    /* it was saved: no call runs until interpreter_release() */
-	int imprint_fd;  /* of the imprint that it starts with; -1: none */
+	char ahead_tag[ID_SIZE]; /* of a fork that was asked for before its start; or "" */
+	uint64_t ahead_us;       /* when that was */
+	uint64_t count;          /* as its last `done` said */
+	bool is_fresh;           /* no call has run in it */
+	bool is_copied;          /* of another sandbox's memory, and still as that one was */
+	bool is_leaving;         /* it has announced its end */
+	bool takes_env;          /* its driver knows the message `env` */
+	bool can_save;           /* and `save` */
+	uint32_t saving;         /* not 0: the number of a `save` without an answer yet */
+	bool is_held;            /* it was saved: no call runs until interpreter_release() */
+	int imprint_fd;          /* of the imprint that it starts with; -1: none */
 	const struct interpreter_watch *watch; /* or NULL */
 	void *watch_arg;
 	struct buf in;            /* of messages */
@@ -148,6 +150,9 @@ void interpreter_start_afresh(struct context *c, const char *why);
 uint64_t interpreter_start_us(const struct context *c); /* a start may take as long */
 void interpreter_rejoin(struct context *c); /* rejoins one that an earlier gateway started */
 
+/* Asks for the process of one that will be started with an imprint: most of its start is done by
+ * then. */
+void interpreter_fork_ahead(struct context *c);
 /* Has an idle one hold as after interpreter_save(), which is not asked. */
 void interpreter_hold(struct context *c, const struct interpreter_watch *w, void *arg);
 void interpreter_write(struct context *c); /* what is queued, as far as there is room */

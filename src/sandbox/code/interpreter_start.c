@@ -19,6 +19,7 @@
 #include <string.h>
 
 #define START_US    (30 * SECOND_US)  /* a cold disk, a busy host */
+#define AHEAD_US    (3 * SECOND_US)   /* an agent keeps one that waits for 5 */
 #define EMULATED_US (120 * SECOND_US) /* and all of it emulated */
 
 uint64_t interpreter_start_us(const struct context *c)
@@ -34,6 +35,8 @@ static void on_forked(const struct msg_reply *reply, void *arg)
 	struct context *c = arg;
 
 	c->fork_tag = 0;
+	if (reply->err.code != ERR_NONE)
+		c->ahead_tag[0] = '\0';
 	/* If the broker died, a fork may exist that it did not report, and may have run a call. */
 	if (reply->err.code != ERR_NONE && c->state == CONTEXT_STARTING && c->imprint_fd >= 0)
 		interpreter_lost(c, &reply->err);
@@ -51,17 +54,44 @@ static int ask_for_fork(struct context *c, const char *tag, struct err *err)
 	return broker_client_ask(c->sandbox->fleet->broker, &req, on_forked, c, &c->fork_tag, err);
 }
 
+/* The agent lets it wait for its start, but not for long. */
+void interpreter_fork_ahead(struct context *c)
+{
+	struct err err;
+
+	id_make(c->ahead_tag, "in");
+	c->ahead_us = loop_now_us(c->loop);
+	if (ask_for_fork(c, c->ahead_tag, &err) < 0)
+		c->ahead_tag[0] = '\0';
+}
+
+/* True: one with this tag is on its way, or waits. */
+static bool take_ahead(struct context *c, char tag[ID_SIZE])
+{
+	const bool is_there = c->ahead_tag[0] && loop_now_us(c->loop) - c->ahead_us < AHEAD_US;
+
+	if (is_there)
+		memcpy(tag, c->ahead_tag, ID_SIZE);
+	else
+		broker_client_cancel(c->sandbox->fleet->broker, c->fork_tag);
+	c->ahead_tag[0] = '\0';
+	return is_there;
+}
+
 static int send_start(struct context *c, struct link *l, bool may_fork, struct err *err)
 {
 	auto_json json_t *argv = language_argv(c->language);
 	const struct exec_spec spec = {.argv = argv, .cwd = c->cwd, .user = c->user, .env = c->env};
 	char tag[ID_SIZE];
 	struct start start;
+	bool is_ahead;
 	int r;
 
 	/* The tag is for the process, not the context: the tree of an earlier process may still be
 	 * dying. */
-	id_make(tag, "in");
+	is_ahead = c->imprint_fd >= 0 && take_ahead(c, tag);
+	if (!is_ahead)
+		id_make(tag, "in");
 	r = sandbox_take_channel(c->sandbox, &c->number, err);
 	if (r == 0)
 		r = exec_command_build(c->sandbox, &spec, tag, &start, err);
@@ -91,7 +121,7 @@ static int send_start(struct context *c, struct link *l, bool may_fork, struct e
 		               FRAME_CHANNELS);
 	if (r < 0)
 		return err_set(err, ERR_UNAVAILABLE, -r, "the sandbox's agent does not take more");
-	if (!c->is_forked || ask_for_fork(c, tag, err) == 0)
+	if (!c->is_forked || is_ahead || ask_for_fork(c, tag, err) == 0)
 		return 0;
 	channel_forget(&c->channel);
 	return c->imprint_fd >= 0 ? -EAGAIN : send_start(c, l, /* may_fork= */ false, err);

@@ -205,6 +205,7 @@ static void on_made(struct sandbox *s, void *arg)
 	}
 	create_unawait(s); /* it may take long: others are not kept from what waits for creates */
 	f->made[one->i].waiting = one;
+	imprint_prepare(f->imprint, s);
 }
 
 static void on_one(struct sandbox *s, const struct err *err, void *arg)

@@ -350,22 +350,38 @@ static const struct interpreter_watch copy_watch = {
 	.on_lost = on_not_entered,
 };
 
-void imprint_enter(struct imprint *im, struct sandbox *copy, imprint_entered_fn done, void *arg)
+/* The copy's only context; NULL: it cannot be made. */
+static struct context *make_context(const struct imprint *im, struct sandbox *copy)
 {
-	struct arrival *e = xnew0(struct arrival);
 	char id[ID_SIZE];
 	const struct context_row row = {
 		.id = id, .sandbox_id = copy->id, .created_us = im->created_us, .json = im->row};
-	struct context *c;
+
+	id_make(id, "ctx");
+	if (list_empty(&copy->contexts) && context_load(copy, &row) < 0)
+		return NULL;
+	return list_entry(copy->contexts.prev, struct context, link);
+}
+
+void imprint_prepare(struct imprint *im, struct sandbox *copy)
+{
+	struct context *c = make_context(im, copy);
+
+	if (c)
+		interpreter_fork_ahead(c);
+}
+
+void imprint_enter(struct imprint *im, struct sandbox *copy, imprint_entered_fn done, void *arg)
+{
+	struct arrival *e = xnew0(struct arrival);
+	struct context *c = make_context(im, copy);
 	struct err err;
 
 	*e = (struct arrival){.loop = im->fleet->config.loop, .done = done, .arg = arg};
-	id_make(id, "ctx");
-	if (context_load(copy, &row) < 0) {
+	if (!c) {
 		on_not_entered(NULL, "its context cannot be made", e);
 		return;
 	}
-	c = list_entry(copy->contexts.prev, struct context, link);
 	if (interpreter_start_copied(c, im->fd, &copy_watch, e, &err) < 0) {
 		context_remove(c);
 		on_not_entered(NULL, "its interpreter cannot be started from an imprint", e);

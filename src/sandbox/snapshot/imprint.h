@@ -28,6 +28,8 @@ struct imprint *imprint_take(struct sandbox *s, const struct imprint_ops *ops, v
                              const char **ret_why);
 /* Calls of the source go on. False: something was started in it meanwhile. */
 bool imprint_release(struct imprint *im);
+/* The copy will enter: what can be done before the bytes are there. */
+void imprint_prepare(struct imprint *im, struct sandbox *copy);
 /* Its interpreter goes on in that copy; done gets the reason if it does not. */
 typedef void (*imprint_entered_fn)(const char *why, void *arg);
 void imprint_enter(struct imprint *im, struct sandbox *copy, imprint_entered_fn done, void *arg);
