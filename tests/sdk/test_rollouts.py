@@ -11,8 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
-from harness.daemon import PATIENCE, ROOT, end
+from harness.daemon import PATIENCE, ROOT, Daemon, end
+from harness.models import Models
 from harness.npm import made_once
+from harness.running import running
 from harness.samples import samples_of
 
 HERE = Path(__file__).parent / "rollouts"
@@ -93,8 +95,25 @@ def test_swe_rex_works_in_sandboxes(env):
     check(env, "swerex")
 
 
-def test_the_guide_s_program_of_swe_rex_runs(env, tmp_path):
-    (sample,) = blocks("ClocheDeployment")
+def test_verifiers_works_in_sandboxes(env):
+    check(env, "verifiers")
+
+
+def test_rollouts_of_verifiers_s_ask_their_model_through_the_wall(env):
+    models = Models()
+    models.steps = ["echo 42 > answer", "echo 43 > answer", "echo 42 > answer", "echo 42 > answer"]
+    try:
+        with running(Daemon("--network-may-open", "127.0.0.1/32")) as daemon:
+            own = {"CLOCHE_URL": daemon.url, "CLOCHE_API_KEY": daemon.key, "ROLLOUT_MODEL": f"{models.url}/v1"}
+            check({**env, **own}, "verifiers", "-k", "scored")
+    finally:
+        models.close()
+    assert len(models.asked) == 4
+
+
+@pytest.mark.parametrize("words", ["ClocheDeployment", "cloche_runtime"])
+def test_the_guide_s_programs_run(env, tmp_path, words):
+    (sample,) = blocks(words)
     follow(env, tmp_path, sample)
 
 
