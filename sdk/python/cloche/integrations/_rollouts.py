@@ -10,8 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
+import posixpath
 import secrets
 import shlex
+import tarfile
+import tempfile
 import threading
 import weakref
 from dataclasses import dataclass
@@ -219,6 +223,26 @@ async def _feed(exec_: AsyncExec, data: bytes) -> None:
         await exec_.write_stdin(data, eof=True)
     except errors.ClocheError:
         pass  # it ended, or closed its input, before it had read all
+
+
+async def upload_tree(sandbox: AsyncSandbox, source: str, target: str, *, user: Optional[str] = None) -> None:
+    """What is in a directory of this machine, with modes and links."""
+    with tempfile.TemporaryFile() as file:
+        with tarfile.open(fileobj=file, mode="w") as archive:
+            archive.add(source, arcname=".")
+        file.seek(0)
+        await sandbox.files.tar_in(target, file, parents=True, user=user)
+
+
+async def upload_file(sandbox: AsyncSandbox, source: str, target: str, *, user: Optional[str] = None) -> None:
+    """A file with its mode; below a target that is a directory, as cp has it."""
+    try:
+        if (await sandbox.files.stat(target, follow=True, user=user)).type == "directory":
+            target = posixpath.join(target, os.path.basename(source))
+    except errors.FileMissing:
+        pass
+    with open(source, "rb") as file:
+        await sandbox.files.write(target, file, parents=True, mode=os.fstat(file.fileno()).st_mode & 0o777, user=user)
 
 
 def file_error(e: errors.ClocheError, file: str) -> Exception:

@@ -158,12 +158,11 @@ class ClocheSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc]
 
     @classmethod
     async def task_cleanup(cls, task_name: str, config: Any, cleanup: bool) -> None:
-        """With --no-sandbox-cleanup those that are left stay for an hour."""
-        left = {one.sandbox.id: one for one in cls._live.values() if one.sandbox.info.tags.get(TAG) == task_name[:64]}
+        """Inspect calls it when all tasks are over. With --no-sandbox-cleanup those that are left stay for an hour."""
         if cleanup:
-            await cls._end(dict(left))
+            await cls._end(dict(cls._live))
             return
-        for id, one in left.items():
+        for id, one in list(cls._live.items()):
             leases.let_go(id)
             cls._live.pop(id, None)
             await one.sandbox.update(timeout=KEPT_S)

@@ -15,10 +15,7 @@ from __future__ import annotations
 import io
 import logging
 import os
-import posixpath
 import shlex
-import tarfile
-import tempfile
 from typing import Any, Dict, List, Literal, Optional
 
 from pydantic import BaseModel, ConfigDict
@@ -59,7 +56,7 @@ from .. import errors
 from .._fields import check_fields
 from ..aio.sandbox import AsyncClient, AsyncSandbox
 from ..code import CodeResult
-from ._rollouts import OutputLimit, close_sandbox, file_error, open_sandbox, run_limited
+from ._rollouts import OutputLimit, close_sandbox, file_error, open_sandbox, run_limited, upload_file, upload_tree
 
 OUTPUT_MAX = 64 << 20
 MERGE = 'exec "$@" 2>&1'
@@ -209,28 +206,12 @@ class ClocheRuntime(AbstractRuntime):  # type: ignore[misc]
         """Modes and links of a directory come along; a file goes below a target that is a directory, as cp has it."""
         try:
             if os.path.isdir(request.source_path):
-                await self._upload_tree(request.source_path, request.target_path)
+                await upload_tree(self.sandbox, request.source_path, request.target_path)
             else:
-                await self._upload_file(request.source_path, request.target_path)
+                await upload_file(self.sandbox, request.source_path, request.target_path)
         except errors.ClocheError as e:
             raise file_error(e, request.target_path) from e
         return UploadResponse()
-
-    async def _upload_tree(self, source: str, target: str) -> None:
-        with tempfile.TemporaryFile() as file:
-            with tarfile.open(fileobj=file, mode="w") as archive:
-                archive.add(source, arcname=".")
-            file.seek(0)
-            await self.sandbox.files.tar_in(target, file, parents=True)
-
-    async def _upload_file(self, source: str, target: str) -> None:
-        try:
-            if (await self.sandbox.files.stat(target, follow=True)).type == "directory":
-                target = posixpath.join(target, os.path.basename(source))
-        except errors.FileMissing:
-            pass
-        with open(source, "rb") as file:
-            await self.sandbox.files.write(target, file, parents=True, mode=os.fstat(file.fileno()).st_mode & 0o777)
 
     async def close(self) -> CloseResponse:
         for session in self._sessions.values():
