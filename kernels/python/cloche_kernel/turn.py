@@ -33,6 +33,8 @@ class Turn:
         self._begin, self._make, self._end = library.turn_begin, library.turn_make, library.turn_end
         self._make.argtypes, self._make.restype = [ctypes.c_long], ctypes.c_long
         library.turn_init.restype = ctypes.c_long
+        self._drop_bounds = library.turn_drop_bounds
+        self._drop_bounds.argtypes, self._drop_bounds.restype = [ctypes.c_long], None
         self._parents: list[int] = []  # what each held one end of
         result = library.turn_init()
         if result < 0:
@@ -52,6 +54,10 @@ class Turn:
             raise OSError(-result, f"clone: {os.strerror(-result)}")
         os.close(holds)
         self._parents.append(ended)
+
+    def drop_bounds(self, count: int) -> None:
+        """Takes the first capabilities out of the bounding set, in one call of Python."""
+        self._drop_bounds(count)
 
     def end(self) -> None:
         """After the last one. Tells the kernel what libc has told it of the thread at its start."""

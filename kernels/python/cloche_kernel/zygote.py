@@ -71,7 +71,7 @@ NAMESPACES = (
     CLONE_NEWNS,
 )
 
-PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_READ, PR_CAPBSET_DROP, PR_CAP_AMBIENT = 4, 22, 23, 24, 47
+PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_READ, PR_CAP_AMBIENT = 4, 22, 23, 47
 PR_CAP_AMBIENT_CLEAR_ALL, SECCOMP_MODE_FILTER = 4, 2
 CAPABILITY_VERSION_3 = 0x20080522
 
@@ -272,8 +272,7 @@ class Zygote:
         os.umask(0o022)
         os.sched_setaffinity(0, os.sched_getaffinity(1))  # the agent's: the sandbox's share
         resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, open_files))
-        for capability in range(self._capabilities):
-            _libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
+        self._turn.drop_bounds(self._capabilities)
         os.setgroups(self._template.groups)
         os.setresgid(self._template.gid, self._template.gid, self._template.gid)
         os.setresuid(KERNEL_UID, KERNEL_UID, KERNEL_UID)
@@ -326,7 +325,9 @@ class Zygote:
 
     def _furnish(self, words: List[bytes]) -> None:
         """The environment, and what a start takes from it. The first word is the agent's mark."""
-        os.environb.update(word.split(b"=", 1) for word in words[1:])
+        for name, value in [word.split(b"=", 1) for word in words[1:]]:
+            if os.environb.get(name) != value:  # most are as the warm-up has set them, and libc's copy too
+                os.environb[name] = value
         os.environb.update([words[0].split(b"=", 1)])
         self._variables.show(words[0])
         if "TZ" in os.environ:
@@ -340,6 +341,7 @@ class _Packages:
     def __init__(self) -> None:
         self._places = site.getsitepackages()
         self._marks = self._look()
+        self._finders = 0  # how many were known when those that had found nothing were dropped
 
     def _look(self) -> List[int]:
         """When each place was last changed: a package that comes or goes changes its directory."""
@@ -352,8 +354,11 @@ class _Packages:
         return marks
 
     def find(self) -> None:
-        for path in [p for p, finder in sys.path_importer_cache.items() if finder is None]:
-            del sys.path_importer_cache[path]
+        finders = sys.path_importer_cache
+        if len(finders) != self._finders:  # to look at each is to copy its page
+            for path in [p for p, finder in finders.items() if finder is None]:
+                del finders[path]
+            self._finders = len(finders)
         site.USER_BASE = site.USER_SITE = None
         site.ENABLE_USER_SITE = site.check_enableusersite()
         if self._look() != self._marks or (site.ENABLE_USER_SITE and os.path.isdir(site.getusersitepackages())):

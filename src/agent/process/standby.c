@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#define FIRST_US    50000 /* many sandboxes live shorter, and run code only */
 #define PAUSE_US    10000
 #define MESSAGE_MAX (32 * 1024)
 
@@ -114,7 +115,7 @@ struct standby *standby_new(struct agent *a)
 	s->agent = a;
 	s->fd = -1;
 	s->timer = loop_timer_new(a->loop, standby_make, s);
-	standby_defer(s);
+	loop_timer_set_in(s->timer, FIRST_US);
 	return s;
 }
 
