@@ -5,7 +5,10 @@ from contextlib import contextmanager
 
 import pytest
 from cloche import Client
-from harness.daemon import Daemon
+from harness.daemon import Daemon, free_port
+from harness.dockerfiles import base_layer
+from harness.oci import Tar, layout_of
+from harness.registry import Registry
 from harness.running import running
 from harness.vm import make_template
 
@@ -28,7 +31,7 @@ chown 1000:1000 /template/home/user
 
 @pytest.fixture(scope="module")
 def builder():
-    with running(Daemon("--pool-max", "0")) as daemon, Client(daemon.url, daemon.key, timeout=60) as client, pytest.MonkeyPatch.context() as patch:
+    with running(Daemon("--pool-max", "0", "--network-may-open", "127.0.0.1/32")) as daemon, Client(daemon.url, daemon.key, timeout=60) as client, pytest.MonkeyPatch.context() as patch:
         make_template(client, "small-1.0", MAKE_TREE)
         patch.setenv("E2B_API_URL", daemon.url)
         patch.setenv("E2B_SANDBOX_URL", daemon.url)
@@ -108,8 +111,22 @@ def test_tags_are_listed_given_taken_and_started_from(builder):
     assert not e2b.Template.exists("tagged:stable") and e2b.Template.exists("tagged:v2")
 
 
+def test_an_image_of_a_registry_is_pulled_and_built_upon(builder, tmp_path):
+    registry = Registry("127.0.0.1", free_port())
+    try:
+        shell = Tar().add("bin/bash", b'#!/bin/sh\nexec /bin/sh "$@"\n', mode=0o755)
+        layout_of(base_layer(), shell, config={"Env": ["PATH=/bin", "STAGE=pulled"], "User": "user", "WorkingDir": "/home/user"}).write(tmp_path)
+        registry.push(tmp_path, "team/app:1")
+        e2b.Template.build(e2b.Template().from_image(f"{registry.at}/team/app:1").run_cmd("echo $STAGE > made"), "of-registry")
+        with pytest.raises(e2b.BuildException, match="has no image team/none:1"):
+            e2b.Template.build(e2b.Template().from_image(f"{registry.at}/team/none:1").run_cmd("true"), "of-nothing")
+    finally:
+        registry.close()
+    assert in_sandbox("of-registry", "cat made") == "pulled\n"
+
+
 @pytest.mark.parametrize("steps, why", [
-    (lambda: e2b.Template().from_image("ubuntu:22.04"), "docker save ubuntu:22.04 | cloche template import --name ubuntu-22.04 -"),
+    (lambda: e2b.Template().from_image("ubuntu:22.04"), "'ubuntu:22.04' names no registry"),
     (lambda: e2b.Template().from_template("no-such"), "template 'no-such' not found"),
     (lambda: e2b.Template().from_template("host"), "this machine's own programs"),
 ], ids=["image", "template", "host"])

@@ -9,12 +9,12 @@ import re
 import tarfile
 import threading
 import uuid
-import zlib
 
 import pytest
 from cloche import errors
 from harness.cli import Cli
 from harness.daemon import wait_for
+from harness.hostile_layers import ENTRIES, bomb, small
 from harness.oci import ARCH, CONFIG, INDEX, MANIFEST, OTHER_ARCH, Layout, Tar, busybox_layer, digest, docker_save, layout_of
 
 
@@ -42,37 +42,12 @@ def honest(client):
     client.delete_template(word)
 
 
-def small():
-    return Tar().dir("etc").add("etc/mark", b"here\n")
-
-
 def refused(client, name, archive, what, error=errors.FileInvalid):
     with pytest.raises(error, match=what) as caught:
         client.import_template(name, archive)
     with pytest.raises(errors.NotFound):
         client.template(name)
     return caught.value
-
-
-ENTRIES = {
-    "upwards": (lambda t: t.add("../out"), "leads upwards"),
-    "upwards-inside": (lambda t: t.add("etc/../../out"), "leads upwards"),
-    "absolute": (lambda t: t.add("/etc/out"), "absolute"),
-    "pax-upwards": (lambda t: t.add("etc/fine", pax={"path": "../../out"}), "leads upwards"),
-    "hard-upwards": (lambda t: t.hard("etc/x", "../../etc/passwd"), "outside the archive"),
-    "hard-absolute": (lambda t: t.hard("etc/x", "/etc/passwd"), "outside the archive"),
-    "hard-to-nothing": (lambda t: t.hard("etc/x", "etc/passwd"), "is not there"),
-    "hard-through-link": (lambda t: t.link("way", "/").hard("x", "way/nothing/passwd"), "is not there"),
-    "through-file": (lambda t: t.add("etc/mark/below"), "no directory"),
-    "through-dangling": (lambda t: t.link("way", "/nowhere/at/all").add("way/x"), "no directory"),
-    "through-loop": (lambda t: t.link("a", "b").link("b", "a").add("a/x"), "no directory"),
-    "character-device": (lambda t: t.add("etc/null", kind=tarfile.CHRTYPE), "is a device"),
-    "block-device": (lambda t: t.add("sda", kind=tarfile.BLKTYPE), "is a device"),
-    "device-beside-dev": (lambda t: t.add("devices/null", kind=tarfile.CHRTYPE), "is a device"),
-    "sparse": (lambda t: t.add("etc/holes", kind=b"S"), "sparse"),
-    "unknown-kind": (lambda t: t.add("etc/what", kind=b"Z"), "unknown kind"),
-    "whiteout-upwards": (lambda t: t.add("etc/.wh..."), None),  # a name like any other, in the tar of a root
-}
 
 
 @pytest.mark.parametrize("case", ENTRIES)
@@ -121,14 +96,7 @@ def test_E25_damaged_archives_are_refused(client, name):
 
 
 def test_E25_what_expands_beyond_reason_is_refused(client, name):
-    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
-    head = Tar().add("etc/zeros", b"").bytes()[:512]
-    info = tarfile.TarInfo("etc/zeros")
-    info.size = 1 << 40
-    parts = [packer.compress(info.tobuf(tarfile.GNU_FORMAT))]
-    parts += [packer.compress(bytes(1 << 20)) for _ in range(96)]
-    assert len(head) == 512
-    refused(client, name, b"".join(parts) + packer.flush(), "expands beyond reason", errors.TooLarge)
+    refused(client, name, bomb(), "expands beyond reason", errors.TooLarge)
 
 
 def test_a_layer_that_is_not_what_its_digest_says_is_refused(client, name):

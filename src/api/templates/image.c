@@ -36,30 +36,33 @@ static void on_pulled(const struct err *failed, void *arg)
 		http_reply_err(req, &err);
 }
 
-int find_pulled(struct http_req *req, struct sandbox_spec *spec, struct err *err)
+int await_image(struct http_req *req, const struct image_wish *wish, struct template **ret,
+                struct err *err)
 {
 	const struct api *api = http_app_arg(req);
-	struct template *t = NULL;
-	struct hold *hold;
+	struct hold *hold = xnew0(struct hold);
 	int r;
 
-	if (!spec->image_ref)
-		return 0;
-	hold = xnew0(struct hold);
 	*hold = (struct hold){.req = req, .wait = {.fn = on_pulled, .arg = hold}};
 	list_init(&hold->wait.link);
-	r = image_find(api->builds,
-	               &(struct image_wish){.project_id = caller_project(req),
-	                                    .ref = spec->image_ref,
-	                                    .field = "image",
-	                                    .oldest_us = clock_wall_us() - IMAGE_FRESH_US},
-	               &t, &hold->wait, err);
-	if (r == 1) {
+	r = image_find(api->builds, wish, ret, &hold->wait, err);
+	if (r == 1)
 		http_on_done(req, on_client_done, hold);
-		return r;
-	}
-	free(hold);
-	if (r == 0)
+	else
+		free(hold);
+	return r;
+}
+
+int find_pulled(struct http_req *req, struct sandbox_spec *spec, struct err *err)
+{
+	const struct image_wish wish = {.project_id = caller_project(req),
+	                                .ref = spec->image_ref,
+	                                .field = "image",
+	                                .oldest_us = clock_wall_us() - IMAGE_FRESH_US};
+	struct template *t = NULL;
+	int r = spec->image_ref ? await_image(req, &wish, &t, err) : 0;
+
+	if (r == 0 && t)
 		spec->template = template_name(t);
 	return r;
 }

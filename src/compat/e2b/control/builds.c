@@ -237,7 +237,8 @@ static int read_id(const char *id, const char *name, json_t *recipe, struct err 
 	return r;
 }
 
-static int make_recipe(const struct http_req *req, json_t *recipe, struct err *err)
+/* 1: its image is being pulled, and the request comes again. */
+static int make_recipe(struct http_req *req, json_t *recipe, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	const json_t *body = http_json(req), *manifest;
@@ -253,7 +254,7 @@ static int make_recipe(const struct http_req *req, json_t *recipe, struct err *e
 		r = body_text(body, "fromImage", &image, err);
 	if (r == 0)
 		r = template_base(req, template, image, from, err);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	(void)json_object_set_new(recipe, "from", json_string(from));
 	base = template_find(api->fleet, caller_project(req), from);

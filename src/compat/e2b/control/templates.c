@@ -5,7 +5,9 @@
 
 #include "api/frame/find.h"
 #include "api/frame/reply.h"
+#include "api/templates/image.h"
 #include "api/templates/templates.h"
+#include "base/clock.h"
 #include "base/units.h"
 #include "compat/e2b/frame/body.h"
 #include "compat/e2b/frame/objects.h"
@@ -126,10 +128,17 @@ static const struct {
 	{"oven/bun:latest", "bun"},
 };
 
-static int base_of_image(const struct http_req *req, const char *image,
-                         char ret[TEMPLATE_WORD_SIZE], struct err *err)
+/* One of ours, one that was imported, or else one of a registry, which is pulled first. */
+static int base_of_image(struct http_req *req, const char *image, char ret[TEMPLATE_WORD_SIZE],
+                         struct err *err)
 {
 	const struct api *api = http_app_arg(req);
+	const struct image_wish wish = {.project_id = caller_project(req),
+	                                .ref = image,
+	                                .field = "fromImage",
+	                                .oldest_us = clock_wall_us() - IMAGE_FRESH_US};
+	struct template *t;
+	int r;
 
 	template_name_of_image(image, ret, TEMPLATE_WORD_SIZE);
 	if (template_find(api->fleet, caller_project(req), ret))
@@ -139,13 +148,13 @@ static int base_of_image(const struct http_req *req, const char *image,
 			(void)snprintf(ret, TEMPLATE_WORD_SIZE, "%s", images[i].ours);
 			return 0;
 		}
-	return err_field(err, "fromImage",
-	                 "'%.64s' is not here, and no registry is asked: run `docker save %.64s | "
-	                 "cloche template import --name %.64s -` once, and build again",
-	                 image, image, ret);
+	r = await_image(req, &wish, &t, err);
+	if (r == 0)
+		(void)snprintf(ret, TEMPLATE_WORD_SIZE, "%s", template_name(t));
+	return r;
 }
 
-int template_base(const struct http_req *req, const char *template, const char *image,
+int template_base(struct http_req *req, const char *template, const char *image,
                   char ret[TEMPLATE_WORD_SIZE], struct err *err)
 {
 	const struct api *api = http_app_arg(req);
