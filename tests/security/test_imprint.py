@@ -73,8 +73,31 @@ def forge(make):
         return 0
     its.Imprint._write = write
 """
+# A source that keeps its own imprint, and gives it again with what it likes in the pages.
+KEEP = """
+kept = []
+
+def keep(self, fd, room):
+    kept.append(os.dup(fd))
+    return honest(self, fd, room)
+
+def again(change):
+    size = os.fstat(kept[0]).st_size
+    data = bytearray(os.pread(kept[0], size, 0))
+    data[512 << 10:] = change(data[512 << 10:])
+    fd = os.memfd_create("imprint", 2)
+    os.truncate(fd, size)
+    for at in range(0, size, 1 << 20):
+        os.pwrite(fd, data[at:at + (1 << 20)], at)
+    fcntl.fcntl(fd, 1033, 15)
+    return [fd]
+
+its.Imprint._check_fds = staticmethod(lambda own, pipes: None)
+its.Imprint._write = keep
+"""
 UNWRITTEN, ENDED = "its memory could not be written", "the interpreter ended"
-FORGED = [("os.pipe", UNWRITTEN), ("lambda: memfd(0)", UNWRITTEN), ("lambda: memfd(14)", UNWRITTEN), ("lambda: memfd(15)", ENDED)]
+FORGED = [("os.pipe", UNWRITTEN), ("lambda: memfd(0)", UNWRITTEN), ("lambda: memfd(14)", UNWRITTEN), ("lambda: memfd(15)", ENDED), ("lambda: memfd(15) * 2", UNWRITTEN),
+          ("lambda: memfd(15) + memfd(15) + list(os.pipe())", UNWRITTEN)]
 
 WALLS = """[l for l in open('/proc/self/status') if l.split(':')[0] in
            ('NoNewPrivs', 'Seccomp', 'Seccomp_filters', 'CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb', 'Uid', 'Gid', 'Groups', 'Threads')]"""
@@ -116,3 +139,25 @@ def test_what_a_source_gives_for_its_imprint_costs_it_that_way_alone():
         assert (copies.memory_by, copies.memory_why) == ("imprint", None)  # neither link nor sandbox were given up
         copy.delete()
         assert daemon.gateway_pid == gateway
+
+
+@pytest.mark.skipif(ENGINE != "jail" or IS_SANITIZED, reason="a vm is copied as a machine")
+@pytest.mark.skipif(not shutil.which("criu", path="/usr/sbin:/usr/bin"), reason="no criu")
+def test_pages_that_a_source_has_changed_end_a_copys_interpreter_and_nothing_else():
+    with zygote.daemon_with_zygote() as (daemon, client), client.create(engine="jail") as source:
+        assert source.run_code(FORGE + KEEP).error is None
+        parts = daemon.gateway_pid, daemon.broker_pid, zygote.pid_of(daemon)
+        (copy,) = copies = source.fork()
+        assert copies.memory_by == "imprint"
+        copy.delete()
+        for change in ("lambda d: bytes(len(d))", "lambda d: os.urandom(len(d))", "lambda d: b'\\xcc' * len(d)"):
+            assert source.run_code(f"forge(lambda: again({change}))").error is None
+            (copy,) = copies = source.fork()
+            assert (copies.memory_by, copies.memory_why) == ("criu", ENDED), change
+            assert copy.run_code("6 * 7").text == "42"
+            copy.delete()
+        assert source.run_code("forge(lambda: again(lambda d: d))").error is None
+        (copy,) = copies = source.fork()  # the control: its own pages as they were
+        assert copies.memory_by == "imprint" and copy.run_code("len(kept)").text == "1"
+        copy.delete()
+        assert (daemon.gateway_pid, daemon.broker_pid, zygote.pid_of(daemon)) == parts
