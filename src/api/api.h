@@ -95,6 +95,7 @@ struct api { /* the http_app's arg; the daemon owns it */
 	struct http_counts http;
 	struct mcp *mcp;       /* src/mcp, which stands on this */
 	struct vercel *vercel; /* what that face keeps (compat/vercel/vercel_sandbox.h) */
+	struct list batches;   /* that are being created (sandboxes/batch.c) */
 	struct list watchers;  /* of another wire's clients (src/compat) */
 	struct fair_room held; /* by results of code calls, in bytes, until they are sent */
 };

@@ -44,6 +44,10 @@ int resume_sandbox(struct http_req *req, struct err *err);
 int stop_sandbox(struct http_req *req, struct err *err);
 int extend_sandbox(struct http_req *req, struct err *err);
 
+/* batch.c, batch_removal.c */
+int create_batch(struct http_req *req, struct err *err);
+int delete_batch(struct http_req *req, struct err *err);
+
 /* execs.c */
 int create_exec(struct http_req *req, struct err *err);
 int list_execs(struct http_req *req, struct err *err);

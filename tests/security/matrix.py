@@ -87,7 +87,7 @@ def inside(body=None, **more):
 
 
 PARAMS = {  # by the path's beginning: the word of each {param}
-    "/v1/": {"id": "<sandbox>", "exec_id": "<exec>", "context_id": "<context>", "port": "3000", "snapshot": "<snapshot>", "volume": "<volume>",
+    "/v1/": {"id": "<sandbox>", "exec_id": "<exec>", "context_id": "<context>", "port": "3000", "snapshot": "<snapshot>", "volume": "<volume>", "batch": "<batch>",
              "template": "<template>", "build_id": "<build>", "webhook_id": "<webhook>", "secret": "<secret_name>", "key_id": "<key>", "project_id": "<project>"},
     "/vercel/": {"name": "<their_name>", "session_id": "<session>", "command_id": "<command>", "snapshot_id": "<still>", "drive": "<drive>"},
     "/volume": {"id": "<open_volume>"},
@@ -120,6 +120,8 @@ NATIVE = {
     "POST /v1/login/device": Row(),
     "POST /v1/login/device/poll": Row({"device": "a"}),
     "POST /v1/sandboxes": Row({"snapshot": "<snapshot>"}, refusal=400),
+    "POST /v1/sandboxes:batch": Row({"count": 1, "snapshot": "<snapshot>"}, refusal=400),
+    "DELETE /v1/batches/{batch}": Row(rank=9),
     "GET /v1/sandboxes": Row(cursor="cursor"),
     "GET /v1/sandboxes/{id}": Row(),
     "PATCH /v1/sandboxes/{id}": Row({"timeout_ms": 3600000}),

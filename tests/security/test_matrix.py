@@ -71,6 +71,7 @@ class World:
         ids["template"] = [self.id_of("template", "POST", "/v1/templates", {"from": ids["sandbox"], "name": ids[name], "tree": True})
                            for name in ("template_name", "open_template_name")][0]
         ids["volume"] = self.ask("POST", "/v1/volumes", {"name": f"{self.name}-volume", "size_mib": 16})["id"]
+        ids["batch"] = self.ask("POST", "/v1/sandboxes", {"tags": {"batch": f"bt_{self.name}"}})["tags"]["batch"]
         ids["build"] = self.id_of("build", "POST", "/v1/builds", {"recipe": f'name = "{self.name}-build"\nfrom = "{ids["template_name"]}"\n'})
         ids["webhook"] = self.id_of("webhook", "POST", "/v1/webhooks", {"url": "https://example.com/hook"})
         ids["secret_name"] = self.ask("PUT", f"/v1/secrets/{self.name.upper()}", {"value": "theirs"})["name"]

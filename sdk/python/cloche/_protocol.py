@@ -91,7 +91,7 @@ def request(
     idempotency_key: Optional[str] = None,
 ) -> Request:
     """The request for /v1/PARTS; fields and parameters that are None are left out."""
-    target = "/v1/" + "/".join(quote(p, safe="") for p in parts)
+    target = "/v1/" + "/".join(quote(p, safe=":") for p in parts)
     words = [(k, _query_word(v)) for k, v in (query or {}).items() if v is not None and v is not False]
     if words:
         target += "?" + urlencode(words, safe="/")

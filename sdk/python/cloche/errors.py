@@ -50,6 +50,18 @@ class ConnectionFailed(ClocheError):
     retryable = True
 
 
+class BatchError(ClocheError):
+    """Some sandboxes of a batch could not be made. `failed` has the error of each by its index; the others run."""
+
+    code = "batch_failed"
+
+    def __init__(self, batch_id: str, failed: Dict[int, ClocheError]) -> None:
+        first = next(iter(failed.values()))
+        super().__init__(f"{len(failed)} sandboxes of batch {batch_id} failed: {first.message}", hint=first.hint)
+        self.batch_id = batch_id
+        self.failed = failed
+
+
 class ForkError(ClocheError):
     """Some forks could not be made. `sandboxes` are those that were, `failed` tells of the others by their index."""
 
@@ -295,7 +307,7 @@ def of_exec(exec_: Any) -> ExecFailed:
 
 def _by_code() -> Dict[str, Type[ClocheError]]:
     classes: List[Type[ClocheError]] = [*ClocheError.__subclasses__(), BudgetError, HostDiskFull]
-    own = (ConnectionFailed, ExecFailed, CodeFailed, ForkError)  # of this side of the wire
+    own = (ConnectionFailed, ExecFailed, CodeFailed, BatchError, ForkError)  # of this side of the wire
     return {cls.code: cls for cls in classes if cls not in own}
 
 

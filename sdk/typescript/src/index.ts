@@ -38,7 +38,7 @@ export {
   type SandboxState,
   type Snapshot,
 } from "./options.js";
-export { Client, ForkError, Sandbox, type ForkOptions, type Forks, type GetOrCreateOptions, type SandboxOptions, type SnapshotOptions } from "./sandbox.js";
+export { BatchError, Client, ForkError, Sandbox, type ForkOptions, type Forks, type GetOrCreateOptions, type SandboxOptions, type SnapshotOptions } from "./sandbox.js";
 export { FinishedCommand, RunningCommand, type CommandParams, type OtherSpellings } from "./spellings.js";
 export type { Reply } from "./transport.js";
 export { jsonLines, request, type Json, type Request, type RequestParts, type Source } from "./wire.js";

@@ -8,7 +8,7 @@
  */
 import { CodeEvent, type CodeOptions, CodeResult, Contexts, codeBody, codeEvents, collectCode } from "./code.js";
 import { Daemon, type DiffOptions } from "./daemon.js";
-import { ApplyConflict, ClocheError, Gone, NotFound } from "./errors.js";
+import { ApplyConflict, ClocheError, ConnectionFailed, Gone, NotFound, Unavailable, errorOfBody } from "./errors.js";
 import {
   type Command,
   Exec,
@@ -27,7 +27,7 @@ import { checkNames } from "./names.js";
 import { checkOptions } from "./option-names.js";
 import { type LanguageWord, type NetworkPolicy, type Port, type SandboxFields, SandboxInfo, type SandboxState, type Snapshot, createBody, idOf } from "./options.js";
 import { type CommandParams, FinishedCommand, type OtherSpellings, RunningCommand, ownWords } from "./spellings.js";
-import { FOREVER, type Json, NDJSON, type RequestParts, type Source, request } from "./wire.js";
+import { FOREVER, type Json, NDJSON, type RequestParts, type Source, jsonLines, request } from "./wire.js";
 
 export interface SandboxOptions extends SandboxFields {
   client?: Client;
@@ -116,6 +116,44 @@ export class Sandbox {
     const { tag, state, pageSize: limit } = options;
     for await (const one of client.pages(["sandboxes"], "sandboxes", { tag, state, limit }))
       yield Sandbox.of(client, new SandboxInfo(one));
+  }
+
+  /** As Client.createMany(). */
+  static async *createMany(count: number, options: SandboxOptions & OtherSpellings = {}): AsyncGenerator<Sandbox> {
+    checkOptions("sandbox", options);
+    const client = options.client ?? new Client();
+    const own = ownWords(options);
+    const req = request("POST", ["sandboxes:batch"], {
+      body: { ...createBody(own), count },
+      accept: NDJSON,
+      idempotencyKey: own.idempotencyKey ?? globalThis.crypto.randomUUID(),
+      timeoutMs: FOREVER,
+      signal: own.signal,
+    });
+    const seen = new Set<number>();
+    const failed = new Map<number, ClocheError>();
+    let batchId = "";
+    for (let tries = 0; ; tries++) {
+      try {
+        for await (const line of jsonLines((await client.open(req)).pieces())) {
+          batchId = line["batch_id"] ?? batchId;
+          if (line["type"] === "ended") {
+            if (failed.size > 0) throw new BatchError(batchId, failed);
+            return;
+          }
+          if ((line["type"] !== "sandbox" && line["type"] !== "failed") || seen.has(line["index"])) continue;
+          seen.add(line["index"]);
+          tries = 0;
+          if (line["type"] === "failed") failed.set(line["index"], errorOfBody(0, line));
+          else yield Sandbox.of(client, new SandboxInfo(line["sandbox"]));
+        }
+        throw new ConnectionFailed("the daemon ended the list of a batch early");
+      } catch (error) {
+        const passes = error instanceof ConnectionFailed || error instanceof Unavailable;
+        if (!passes || tries >= 5 || own.signal?.aborted) throw error;
+        await new Promise((go) => setTimeout(go, 100 * 2 ** tries));
+      }
+    }
   }
 
   private static of(client: Client, info: SandboxInfo): Sandbox {
@@ -540,6 +578,19 @@ export class Client extends Daemon {
     return Sandbox.create({ ...options, client: this });
   }
 
+  /**
+   * `count` new sandboxes of one spec, each as soon as it runs; their tags have `batch` and `batch_index`. With `waitMs` they come
+   * as there is room, in their order. When some could not be made, BatchError tells of them after all others came. A connection that
+   * breaks is made again, and no sandbox is made or given twice.
+   */
+  createMany(count: number, options: SandboxFields & OtherSpellings = {}): AsyncGenerator<Sandbox> {
+    return Sandbox.createMany(count, { ...options, client: this });
+  }
+  /** Ends all sandboxes of a batch, and those that it still waits for: {batch_id, deleted}. */
+  deleteBatch(batchId: string): Promise<Json> {
+    return this.call(request("DELETE", ["batches", batchId]));
+  }
+
   /** By id or name, from anywhere. */
   get(idOrName: string, options: CallOptions = {}): Promise<Sandbox> {
     return Sandbox.get(idOrName, { ...options, client: this });
@@ -548,6 +599,16 @@ export class Client extends Daemon {
   /** All that match, newest first; pages are fetched as they are needed. `tag` is NAME:VALUE. */
   list(options: { tag?: string; state?: SandboxState; pageSize?: number } = {}): AsyncGenerator<Sandbox> {
     return Sandbox.list({ ...options, client: this });
+  }
+}
+
+/** Some sandboxes of a batch could not be made: `failed` has the error of each by its index; the others run. */
+export class BatchError extends ClocheError {
+  constructor(
+    readonly batchId: string,
+    readonly failed: Map<number, ClocheError>,
+  ) {
+    super(`${failed.size} sandboxes of batch ${batchId} failed: ${[...failed.values()][0]?.message}`, { code: "batch_failed" });
   }
 }
 

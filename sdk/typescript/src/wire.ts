@@ -68,7 +68,7 @@ export interface RequestParts {
 
 /** The request for /v1/PATH, for Client.call() and Client.open(): also for what has no method of its own. Fields and parameters that are undefined or null are left out. */
 export function request(method: string, path: readonly string[], parts: RequestParts = {}): Request {
-  let target = "/v1/" + path.map(encodeURIComponent).join("/");
+  let target = "/v1/" + path.map((word) => encodeURIComponent(word).replaceAll("%3A", ":")).join("/");
   const words = new URLSearchParams();
   for (const [name, value] of Object.entries(parts.query ?? {})) {
     if (value === undefined || value === null || value === false) continue;

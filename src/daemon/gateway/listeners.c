@@ -149,6 +149,7 @@ int listeners_open(struct gateway *g, struct err *err)
 
 	set_preview(g);
 	list_init(&g->api.watchers);
+	list_init(&g->api.batches);
 	collect_routes(g);
 	app.routes = g->routes;
 	app.n_routes = g->n_routes;

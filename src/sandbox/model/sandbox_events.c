@@ -6,6 +6,7 @@
 #include "sandbox/model/sandbox_events.h"
 
 #include "base/clock.h"
+#include "sandbox/model/batch_tag.h"
 #include "sandbox/model/sandbox_private.h"
 
 struct json_writer *emit_begin(struct event *ev, const struct sandbox *s, enum event_type type)
@@ -24,6 +25,18 @@ static void put_limits(struct json_writer *w, const struct sandbox *s)
 	json_put_u64(w, "timeout_ms", s->timeout_ms);
 }
 
+/* So that who watches a batch finds its members. */
+static void put_batch(struct json_writer *w, const struct sandbox *s)
+{
+	const char *id = json_string_value(json_object_get(s->tags, BATCH_TAG));
+
+	if (!id)
+		return;
+	event_put_text(w, "batch", id);
+	event_put_text(w, "batch_index",
+	               json_string_value(json_object_get(s->tags, BATCH_INDEX_TAG)));
+}
+
 void emit_created(const struct sandbox *s)
 {
 	struct event ev;
@@ -31,6 +44,7 @@ void emit_created(const struct sandbox *s)
 
 	s->fleet->counts.creates++;
 	json_put_str(w, "name", s->name[0] ? s->name : NULL);
+	put_batch(w, s);
 	put_limits(w, s);
 	event_end(&ev);
 }
@@ -82,6 +96,7 @@ static void emit_ended(const struct sandbox *s)
 	json_put_u64(w, "created_us", s->created_us);
 	json_put_u64(w, "ended_us", s->end.at_us);
 	json_put_u64(w, "oom_kills", s->oom_kills);
+	put_batch(w, s);
 	event_end(&ev);
 }
 
@@ -124,6 +139,7 @@ static void emit_running(const struct sandbox *s)
 
 	histogram_add(&s->fleet->counts.create_us, after_us);
 	json_put_u64(w, "after_us", after_us);
+	put_batch(w, s);
 	event_end(&ev);
 }
 

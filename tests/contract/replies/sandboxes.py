@@ -231,6 +231,21 @@ def import_snapshot(api, box):
     api("delete_snapshot", snapshot=made["id"])
 
 
+def create_batch(api, box):
+    body = {"count": 2, "tags": {"a": "b"}, "timeout_ms": 60000, "wait_ms": 1000}
+    assert not mistakes(OPERATIONS["create_batch"].body_types["application/json"]["schema"], body)
+    status, data = api("create_batch", body=body)
+    lines = [json.loads(line) for line in data.splitlines()]
+    assert (status, sorted(line["type"] for line in lines)) == (200, ["batch", "ended", "sandbox", "sandbox"])
+    assert api("create_batch", body={**body, "name": "one"})[0] == 400
+    batch = lines[0]["batch_id"]
+    assert api("delete_batch", batch=batch)[1] == {"batch_id": batch, "deleted": 2}
+    assert api("delete_batch", batch=batch)[0] == 404
+
+
+delete_batch = create_batch
+
+
 def fork_sandbox(api, box):
     body = {"count": 2, "memory": False, "tags": {"a": "b"}, "timeout_ms": 60000}
     assert not mistakes(OPERATIONS["fork_sandbox"].body_types["application/json"]["schema"], body)

@@ -8,7 +8,8 @@ images, and what goes on in a sandbox is in execs, files, contexts and reach.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+import uuid
+from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from .. import errors
 from .._fields import check_fields, check_fork_fields, own_words
@@ -31,7 +32,8 @@ from .._protocol import (
 )
 from .._streams import CodeCollector, ExecCollector, OnOutput, OnResult
 from ..code import CodeResult
-from ._wire import Source, settle
+from ._caller import RETRY_PAUSES
+from ._wire import Source, pause, settle
 from .account import AsyncAccount
 from .contexts import AsyncContexts
 from .execs import AsyncRuns
@@ -78,6 +80,48 @@ class AsyncClient(AsyncAccount, AsyncImages):
     async def create(self, **fields: Unpack[SandboxFields]) -> "AsyncSandbox":
         """A new sandbox; it runs when this returns."""
         return await AsyncSandbox.create(client=self, **fields)
+
+    async def create_many(self, count: int, **fields: Unpack[SandboxFields]) -> AsyncIterator["AsyncSandbox"]:
+        """`count` new sandboxes of one spec, each as soon as it runs; their tags have `batch` and `batch_index`.
+
+        With `wait` they come as there is room, in their order. When some could not be made, BatchError tells of them after all
+        others came. A connection that breaks is made again, and no sandbox is made or given twice.
+        """
+        own = own_words(fields)
+        key = own.pop("idempotency_key", None) or uuid.uuid4().hex
+        body = {**create_body(**own), "count": count}
+        req = request("POST", ["sandboxes:batch"], body=body, accept=NDJSON, idempotency_key=key, timeout=FOREVER)
+        batch, tries = "", 0
+        seen: Set[int] = set()
+        failed: Dict[int, errors.ClocheError] = {}
+        while True:
+            try:
+                async with self.stream(req) as events:
+                    async for event in events:
+                        raw = event.raw
+                        batch = raw.get("batch_id", batch)
+                        if event.type == "ended" and failed:
+                            raise errors.BatchError(batch, failed)
+                        if event.type == "ended":
+                            return
+                        if raw.get("index") in seen or event.type not in ("sandbox", "failed"):
+                            continue
+                        seen.add(raw["index"])
+                        tries = 0
+                        if event.type == "failed":
+                            failed[raw["index"]] = errors.from_body(0, raw)
+                        else:
+                            yield AsyncSandbox._of(self, SandboxInfo.from_json(raw["sandbox"]))
+                raise errors.ConnectionFailed("the daemon ended the list of a batch early")
+            except (errors.ConnectionFailed, errors.Unavailable):
+                if tries == len(RETRY_PAUSES):
+                    raise
+                await pause(RETRY_PAUSES[tries])
+                tries += 1
+
+    async def delete_batch(self, batch_id: str) -> Json:
+        """Ends all sandboxes of a batch, and those that it still waits for: {batch_id, deleted}."""
+        return await self.call(request("DELETE", ["batches", batch_id]))
 
     async def get(self, id_or_name: str) -> "AsyncSandbox":
         """By id or name, from anywhere."""
@@ -199,6 +243,13 @@ class AsyncSandbox(AsyncRuns, AsyncReach):
     async def attach(cls, id_or_name: str, *, client: Optional[AsyncClient] = None) -> "AsyncSandbox":
         """The same as get()."""
         return await cls.get(id_or_name, client=client)
+
+    @classmethod
+    def create_many(
+        cls, count: int, *, client: Optional[AsyncClient] = None, **fields: Unpack[SandboxFields]
+    ) -> AsyncIterator["AsyncSandbox"]:
+        """As Client.create_many()."""
+        return (client or AsyncClient()).create_many(count, **fields)
 
     @classmethod
     def list(cls, *, client: Optional[AsyncClient] = None, **filters: Any) -> AsyncIterator["AsyncSandbox"]:

@@ -9,7 +9,8 @@ images, and what goes on in a sandbox is in execs, files, contexts and reach.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Iterator, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+import uuid
+from typing import TYPE_CHECKING, Any, Iterator, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from .. import errors
 from .._fields import check_fields, check_fork_fields, own_words
@@ -32,7 +33,8 @@ from .._protocol import (
 )
 from .._streams import CodeCollector, ExecCollector, OnOutput, OnResult
 from ..code import CodeResult
-from ._wire import Source, settle
+from ._caller import RETRY_PAUSES
+from ._wire import Source, pause, settle
 from .account import Account
 from .contexts import Contexts
 from .execs import Runs
@@ -79,6 +81,48 @@ class Client(Account, Images):
     def create(self, **fields: Unpack[SandboxFields]) -> "Sandbox":
         """A new sandbox; it runs when this returns."""
         return Sandbox.create(client=self, **fields)
+
+    def create_many(self, count: int, **fields: Unpack[SandboxFields]) -> Iterator["Sandbox"]:
+        """`count` new sandboxes of one spec, each as soon as it runs; their tags have `batch` and `batch_index`.
+
+        With `wait` they come as there is room, in their order. When some could not be made, BatchError tells of them after all
+        others came. A connection that breaks is made again, and no sandbox is made or given twice.
+        """
+        own = own_words(fields)
+        key = own.pop("idempotency_key", None) or uuid.uuid4().hex
+        body = {**create_body(**own), "count": count}
+        req = request("POST", ["sandboxes:batch"], body=body, accept=NDJSON, idempotency_key=key, timeout=FOREVER)
+        batch, tries = "", 0
+        seen: Set[int] = set()
+        failed: Dict[int, errors.ClocheError] = {}
+        while True:
+            try:
+                with self.stream(req) as events:
+                    for event in events:
+                        raw = event.raw
+                        batch = raw.get("batch_id", batch)
+                        if event.type == "ended" and failed:
+                            raise errors.BatchError(batch, failed)
+                        if event.type == "ended":
+                            return
+                        if raw.get("index") in seen or event.type not in ("sandbox", "failed"):
+                            continue
+                        seen.add(raw["index"])
+                        tries = 0
+                        if event.type == "failed":
+                            failed[raw["index"]] = errors.from_body(0, raw)
+                        else:
+                            yield Sandbox._of(self, SandboxInfo.from_json(raw["sandbox"]))
+                raise errors.ConnectionFailed("the daemon ended the list of a batch early")
+            except (errors.ConnectionFailed, errors.Unavailable):
+                if tries == len(RETRY_PAUSES):
+                    raise
+                pause(RETRY_PAUSES[tries])
+                tries += 1
+
+    def delete_batch(self, batch_id: str) -> Json:
+        """Ends all sandboxes of a batch, and those that it still waits for: {batch_id, deleted}."""
+        return self.call(request("DELETE", ["batches", batch_id]))
 
     def get(self, id_or_name: str) -> "Sandbox":
         """By id or name, from anywhere."""
@@ -200,6 +244,13 @@ class Sandbox(Runs, Reach):
     def attach(cls, id_or_name: str, *, client: Optional[Client] = None) -> "Sandbox":
         """The same as get()."""
         return cls.get(id_or_name, client=client)
+
+    @classmethod
+    def create_many(
+        cls, count: int, *, client: Optional[Client] = None, **fields: Unpack[SandboxFields]
+    ) -> Iterator["Sandbox"]:
+        """As Client.create_many()."""
+        return (client or Client()).create_many(count, **fields)
 
     @classmethod
     def list(cls, *, client: Optional[Client] = None, **filters: Any) -> Iterator["Sandbox"]:

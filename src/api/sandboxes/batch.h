@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* What the files of batches share: batch.c creates one, batch_spec.c reads what is asked for,
+ * batch_removal.c ends one. */
+#include "api/api.h"
+#include "sandbox/model/sandbox.h"
+
+#define BATCH_MAX 1000 /* members */
+
+/* What *ret_spec borrows lives in the body. */
+must_check int batch_read(const json_t *body, struct sandbox_spec *ret_spec, uint64_t *ret_count,
+                          struct err *err);
+/* If it is still being created: cuts its stream off, and no more members are begun. */
+bool batch_stop(const struct api *api, const char *project_id, const char *id);
