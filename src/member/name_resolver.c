@@ -5,7 +5,6 @@
 #include "daemon/confine/confine.h"
 
 #include <netdb.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -53,7 +52,6 @@ static void run_child(int fd)
 	ssize_t n;
 
 	(void)prctl(PR_SET_NAME, "cloche-names");
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (confine(&plan, &err) < 0)
 		_exit(1);
 	while ((n = recv(fd, host, sizeof(host) - 1, 0)) > 0) {

@@ -189,6 +189,10 @@ int order_member(const struct order *o)
 	struct err err = {0};
 
 	(void)prctl(PR_SET_NAME, "cloche-member");
+	/* It goes when the gateway has gone, not before; and it starts no program. */
+	(void)signal(SIGTERM, SIG_IGN);
+	(void)signal(SIGINT, SIG_IGN);
+	(void)signal(SIGHUP, SIG_IGN);
 	log_init("member", (enum log_level)o->log_level);
 	if (run(&p, &err) == 0)
 		return 0;

@@ -41,9 +41,9 @@ def place(database):
             nodes.append(Node(name, conninfo or database.conninfo(self.name), **options))
             return nodes[-1]
 
-        def first(self, **options):
-            n = self.node("a", **options)
-            n.init(self.owner)
+        def first(self, **times):
+            n = self.node("a")
+            n.init(self.owner, **times)
             return n.start()
 
         def second(self, first, name="b", **options):
@@ -274,7 +274,7 @@ def test_a_member_that_stands_still_loses_its_epoch_and_joins_anew(place):
 
 
 def test_a_member_that_is_killed_is_claimed_then_lost_and_comes_back(place):
-    a = place.first()
+    a = place.first(fence_after_s=1)
     b = place.second(a)
     b.await_state("held")
     b.kill()
@@ -341,6 +341,10 @@ def test_a_daemon_has_a_member_that_is_replaced_alone(whole):
     wait_for(lambda: member_of(d) not in (None, first), 30, "another member")
     a.await_state("held")
     assert (d.gateway_pid, d.broker_pid) == others and a.status()["epoch"] >= 2
+    second = member_of(d)
+    os.kill(second, signal.SIGTERM)  # as systemd sends it to all: only the gateway's end ends a member
+    a.await_state("held")
+    assert member_of(d) == second
     with Client(d.url, api_key=d.key) as client, client.create(template="host") as sandbox:
         assert sandbox.run(["echo", "alone"]).stdout == "alone\n"
 

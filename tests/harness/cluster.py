@@ -14,7 +14,6 @@ from pathlib import Path
 from harness.daemon import BUILD, free_port, wait_for
 
 FENCE_AFTER_S = 2  # as short as a busy machine bears
-LOST_AFTER_S = 10
 
 
 class Database:
@@ -142,8 +141,8 @@ class Node:
         assert r.returncode not in (0, 1), r.stdout + r.stderr
         return r.stderr
 
-    def init(self, owner, *more):
-        return self.ask("cluster", "init", "--owner", owner, "--name", self.name, "--fence-after", f"{FENCE_AFTER_S}s", "--lost-after", f"{LOST_AFTER_S}s", *more)
+    def init(self, owner, fence_after_s=FENCE_AFTER_S):
+        return self.ask("cluster", "init", "--owner", owner, "--name", self.name, "--fence-after", f"{fence_after_s}s", "--lost-after", f"{5 * fence_after_s}s")
 
     def join(self, token, *more):
         return self.ask("node", "join", token, "--name", self.name, *more)
