@@ -3,7 +3,7 @@ BUILD ?= build
 VENV  ?= .venv
 export PATH := $(PATH):/usr/sbin:/sbin
 
-.PHONY: all up down test test-clones test-memory test-templates test-eve test-langchain test-mastra test-runtimes test-sdk-fresh wheel npm test-deb deb chaos lint fuzz bench performance fmt install shape clean setup venv
+.PHONY: all up down test test-clones test-memory test-templates test-eve test-langchain test-harbor test-mastra test-runtimes test-sdk-fresh wheel npm test-deb deb chaos lint fuzz bench performance fmt install shape clean setup venv
 
 all: setup
 	ninja -C $(BUILD)
@@ -41,6 +41,10 @@ test-eve:
 # LangChain's suite for sandboxes with the deepagents that it was written for; likewise.
 test-langchain:
 	@CLOCHE_TEST_LANGCHAIN=1 tools/test --only plain --suite sdk -- -k test_langchain
+
+# Harbor's environments: needs a Python of 3.12 or newer, which brings Harbor with all that it needs.
+test-harbor:
+	@CLOCHE_TEST_HARBOR=1 tools/test --only plain --suite sdk -- -k test_harbor
 
 # Some 30 Dockerfiles as people write them, by cloche and by Debian's buildah; `make test` compares six.
 .PHONY: test-dockerfiles

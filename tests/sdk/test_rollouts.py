@@ -2,6 +2,7 @@
 """Frameworks for evaluations and training, in their real packages: each check runs in a process of its own, with the packages of
 rollouts/requirements.txt and the SDK as pip installs it. The guide on rollouts is followed as it stands."""
 
+import io
 import os
 import shutil
 import signal
@@ -14,6 +15,7 @@ import pytest
 from harness.daemon import PATIENCE, ROOT, Daemon, end
 from harness.models import Models
 from harness.npm import made_once
+from harness.oci import busybox_layer
 from harness.running import running
 from harness.samples import samples_of
 
@@ -54,9 +56,9 @@ def env(packages, environment):
     return {**environment, **paths, **kept, "HOME": str(packages)}
 
 
-def check(env, name, *words):
+def check(env, name, *words, python=sys.executable):
     """A suite beside this."""
-    pytest_words = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", str(HERE), "--confcutdir", str(HERE), "-p", "no:cacheprovider", "-p", "pytest_asyncio.plugin",
+    pytest_words = [python, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", str(HERE), "--confcutdir", str(HERE), "-p", "no:cacheprovider", "-p", "pytest_asyncio.plugin",
                     "-o", "asyncio_mode=auto", "-W", "ignore", str(HERE / f"check_{name}.py"), *words]
     done = subprocess.run(pytest_words, env={**env, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           timeout=300 * PATIENCE)
@@ -109,6 +111,23 @@ def test_rollouts_of_verifiers_s_ask_their_model_through_the_wall(env):
     finally:
         models.close()
     assert len(models.asked) == 4
+
+
+@pytest.mark.skipif(not os.environ.get("CLOCHE_TEST_HARBOR"), reason="it is run by make test-harbor")
+def test_harbor_s_trials_run_in_sandboxes(environment, client, tmp_path):
+    """Harbor needs a newer Python than Debian 12 has: any that is in the path."""
+    found = next(filter(None, map(shutil.which, ("python3.14", "python3.13", "python3.12"))), None)
+    assert found, "Harbor needs Python 3.12 or newer: there is none in the path"
+    python = str(tmp_path / "venv/bin/python")
+    subprocess.run([found, "-m", "venv", tmp_path / "venv"], check=True, timeout=120)
+    words = ["-m", "pip", "--disable-pip-version-check", "--quiet", "install", "harbor==0.24.0", "pytest", "pytest-asyncio==1.5.0"]
+    subprocess.run([python, *words], check=True, timeout=600)
+    env = {**environment, "PYTHONPATH": str(ROOT / "sdk" / "python"), "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(tmp_path), "ROLLOUT_BASE": "rollout-base"}
+    client.import_template("rollout-base", io.BytesIO(busybox_layer().bytes()))
+    try:
+        check(env, "harbor", python=python)
+    finally:
+        client.delete_template("rollout-base")
 
 
 @pytest.mark.parametrize("words", ["ClocheDeployment", "cloche_runtime"])

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Harbor's environments in cloche: the contract of its base class, and `harbor run` of a task with the agent that follows its solution."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cloche import AsyncClient
+from cloche.integrations.harbor import ClocheEnvironment
+from conftest import FIELDS
+from harbor.models.task.config import EnvironmentConfig, NetworkMode, NetworkPolicy
+from harbor.models.trial.paths import TrialPaths
+
+OWN = {name: FIELDS[name] or {"template": "host"}.get(name) for name in ("engine", "template")}
+
+
+def environment(tmp_path, fields=OWN, **named):
+    (tmp_path / "environment").mkdir(exist_ok=True)
+    config = EnvironmentConfig(**{"cpus": 1, "memory_mb": 256, "workdir": "/app", **named.pop("config", {})})
+    return ClocheEnvironment(tmp_path / "environment", "task", "trial__env", TrialPaths(tmp_path / "trial"), config, fields=fields, **named)
+
+
+@pytest.fixture
+async def started(tmp_path):
+    made = environment(tmp_path, network_policy=NetworkPolicy(network_mode=NetworkMode.NO_NETWORK))
+    await made.start(force_build=False)
+    yield made
+    await made.stop(delete=True)
+
+
+async def test_commands_end_as_they_do(started):
+    done = await started.exec("echo out; echo err >&2; pwd; whoami; echo $A; exit 3", env={"A": "a"})
+    assert (done.stdout, done.stderr, done.return_code) == ("out\n/app\nroot\na\n", "err\n", 3)
+    assert (await started.exec("whoami", user="user")).stdout == "user\n"
+    assert (await started.exec("true", cwd="/nowhere")).return_code == 126
+    with pytest.raises(RuntimeError, match="timed out after 1 seconds"):
+        await started.exec("sleep 7654", timeout_sec=1)
+    assert not (await started.exec("pgrep -x sleep")).stdout
+    limits = started.sandbox.info.limits
+    assert (limits["vcpus"], limits["memory_mib"]) == (1, 256)
+
+
+async def test_trees_go_both_ways_with_modes_and_links(started, tmp_path):
+    tree = tmp_path / "tree"
+    (tree / "deep").mkdir(parents=True)
+    (tree / "deep" / "run.sh").write_text("#!/bin/sh\necho ran\n")
+    (tree / "deep" / "run.sh").chmod(0o750)
+    os.symlink("deep/run.sh", tree / "link")
+    await started.upload_dir(tree, "/in")
+    assert (await started.exec("/in/link")).stdout == "ran\n"
+    await started.exec("mkfifo /in/pipe; ln -s /etc/passwd /in/out")
+    with pytest.raises(Exception, match="absolute path"):
+        await started.download_dir("/in", tmp_path / "back")
+    await started.exec("rm /in/out")
+    await started.download_dir("/in", tmp_path / "back")
+    assert (tmp_path / "back/deep/run.sh").stat().st_mode & 0o777 == 0o750 and os.readlink(tmp_path / "back/link") == "deep/run.sh"
+    assert not (tmp_path / "back/pipe").exists()
+    await started.upload_file(tree / "deep" / "run.sh", "/in/copy.sh")
+    await started.download_file("/in/copy.sh", tmp_path / "copy.sh")
+    assert (tmp_path / "copy.sh").read_text() == "#!/bin/sh\necho ran\n"
+    assert await started.is_dir("/in") and await started.is_file("/in/copy.sh")
+    with pytest.raises(FileNotFoundError, match="/none"):
+        await started.download_file("/none", tmp_path / "none")
+
+
+async def test_policies_are_kept_exactly_and_change_between_phases(started):
+    async def reaches(url):
+        return (await started.sandbox.explain_network(url))["allowed"]
+
+    assert not await reaches("https://a.test/")
+    hosts = ["a.test", "*.b.test", "192.0.2.7", "198.51.100.0/24"]
+    await started.set_network_policy(NetworkPolicy(network_mode=NetworkMode.ALLOWLIST, allowed_hosts=hosts))
+    for url in ("https://a.test/", "https://x.b.test/", "http://192.0.2.7/", "http://198.51.100.9/"):
+        assert await reaches(url), url
+    for url in ("https://x.a.test/", "https://b.test/", "http://192.0.2.8/", "https://c.test/"):
+        assert not await reaches(url), url
+    await started.set_network_policy(NetworkPolicy(network_mode=NetworkMode.PUBLIC))
+    assert await reaches("https://c.test/")
+
+
+@pytest.mark.parametrize("hosts, words", [(["127.0.0.1"], "host's own"), (["169.254.0.0/16"], "host's own"), (["2001:db8::1"], "IPv6")])
+def test_a_policy_that_cannot_be_kept_is_refused_before_the_start(tmp_path, hosts, words):
+    with pytest.raises(ValueError, match=words):
+        environment(tmp_path, network_policy=NetworkPolicy(network_mode=NetworkMode.ALLOWLIST, allowed_hosts=hosts))
+
+
+def test_what_is_not_supported_is_refused_by_name(tmp_path):
+    with pytest.raises(RuntimeError, match="GPU"):
+        environment(tmp_path, config={"gpus": 1})
+    with pytest.raises(FileNotFoundError, match="Dockerfile"):
+        environment(tmp_path, fields={})
+    (tmp_path / "environment" / "docker-compose.yaml").write_text("services: {}\n")
+    with pytest.raises(ValueError, match="several containers"):
+        environment(tmp_path, fields={})
+    with pytest.raises(TypeError, match="did you mean 'template'"):
+        environment(tmp_path, fields={"templat": "x"})
+
+
+def test_harbor_run_scores_a_task_in_a_sandbox(tmp_path):
+    task = tmp_path / "answer"
+    files = {
+        "task.toml": 'version = "1.0"\n[environment]\nmemory_mb = 512\nnetwork_mode = "no-network"\nworkdir = "/app"\n',
+        "instruction.md": "Write 42 into answer.txt.\n",
+        "environment/Dockerfile": "FROM scratch\n",
+        "solution/solve.sh": "#!/bin/bash\necho 42 > answer.txt\n",
+        "tests/test.sh": '#!/bin/bash\nif [ "$(cat /app/answer.txt)" = 42 ]; then echo 1; else echo 0; fi > /logs/verifier/reward.txt\n',
+    }
+    for name, text in files.items():
+        (task / name).parent.mkdir(parents=True, exist_ok=True)
+        (task / name).write_text(text)
+    words = [str(Path(sys.executable).parent / "harbor"), "run", "-p", str(task), "-a", "oracle", "--env", "cloche.integrations.harbor:ClocheEnvironment"]
+    own = f"fields={json.dumps({name: value for name, value in OWN.items() if value})}"
+    env = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+    done = subprocess.run([*words, "-o", str(tmp_path / "jobs"), "--ek", own], env=env, capture_output=True, text=True, timeout=300)
+    (reward,) = (tmp_path / "jobs").rglob("reward.txt")
+    assert reward.read_text() == "1\n", done.stdout + done.stderr
+
+
+@pytest.mark.skipif("ROLLOUT_BASE" not in os.environ, reason="needs a template that a Dockerfile can begin with")
+async def test_a_task_s_dockerfile_is_built_once(tmp_path):
+    (tmp_path / "environment").mkdir()
+    (tmp_path / "environment" / "Dockerfile").write_text(f"FROM {os.environ['ROLLOUT_BASE']}\nWORKDIR /work\nRUN echo built > /built; rm -f /bin/bash /usr/bin/bash\nCOPY a.txt deep/\n")
+    (tmp_path / "environment" / "a.txt").write_text("copied\n")
+    names = []
+    for _ in range(2):
+        made = environment(tmp_path, fields={"engine": OWN["engine"]}, config={"workdir": None})
+        await made.start(force_build=False)
+        try:
+            done = await made.exec("pwd; cat /built deep/a.txt")  # it has no bash
+            assert done.stdout == "/work\nbuilt\ncopied\n", done
+            names.append(made.sandbox.info.template)
+        finally:
+            await made.stop(delete=True)
+    async with AsyncClient() as client:
+        assert names[0] == names[1]
+        await client.delete_template(names[0])
