@@ -29,7 +29,7 @@ must_check int fd_write_file(int dir_fd, const char *path, const char *text); /*
 must_check int fd_replace_file(int dir_fd, const char *path, const void *data, size_t len,
                                mode_t mode, bool sync);
 
-#define FD_PASS_MAX 24
+#define FD_PASS_MAX 32
 /*
  * One datagram or stretch of bytes with fds. fd_send() keeps the fds open here. fd_recv() sets
  * *n_fds to what came, all O_CLOEXEC, and returns the length, 0 at the end, or -EPROTO when the

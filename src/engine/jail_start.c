@@ -97,10 +97,24 @@ static int make_mounts(struct start *s, int userns_fd, struct err *err)
 	return r;
 }
 
+/* The child joins its groups itself (cgroup_open_join()). A founder joins none: the copy does. */
+static int open_groups(struct start *s, struct err *err)
+{
+	int r = is_copy(&s->g->spec) ? 0
+	                             : cgroup_open_join(&s->g->host->cgroups, s->g->spec.id,
+	                                                s->jail.join_fds, err);
+
+	if (r < 0)
+		return r;
+	s->jail.orders.n_join_fds = (uint32_t)r;
+	return 0;
+}
+
 /* The signal to go. */
 static int send_orders(struct start *s, struct err *err)
 {
-	size_t n_fds = JAIL_MOUNT_COUNT + 1 + s->jail.n_user_fds;
+	const size_t n_join = s->jail.orders.n_join_fds;
+	size_t n_fds = JAIL_MOUNT_COUNT + 1;
 	int fds[JAIL_ORDER_FDS], r;
 	char path[48];
 	auto_fd int userns_fd = -1;
@@ -115,7 +129,10 @@ static int send_orders(struct start *s, struct err *err)
 		return r;
 	memcpy(fds, s->jail.mounts, sizeof(s->jail.mounts));
 	fds[JAIL_MOUNT_COUNT] = s->jail.listen_fd;
-	memcpy(fds + JAIL_MOUNT_COUNT + 1, s->jail.user_fds, s->jail.n_user_fds * sizeof(int));
+	memcpy(fds + n_fds, s->jail.join_fds, n_join * sizeof(int));
+	n_fds += n_join;
+	memcpy(fds + n_fds, s->jail.user_fds, s->jail.n_user_fds * sizeof(int));
+	n_fds += s->jail.n_user_fds;
 	s->jail.orders.spec = s->g->spec;
 	for (size_t i = 0; i < VOLUMES_MAX; i++)
 		if (s->jail.volume_fds[i] >= 0)
@@ -125,6 +142,8 @@ static int send_orders(struct start *s, struct err *err)
 			fds[n_fds++] = s->jail.disk_snapshot_fds[i];
 	if (s->jail.shown_fd >= 0)
 		fds[n_fds++] = s->jail.shown_fd;
+	/* It does this itself, too. Here it sleeps, so no CPU has to be stopped to move it. */
+	(void)sched_setaffinity(s->child.pid, sizeof(s->jail.orders.cpus), &s->jail.orders.cpus);
 	n = fd_send(s->go_fd, &s->jail.orders, sizeof(s->jail.orders), fds, n_fds);
 	return n < 0 ? err_set(err, ERR_INTERNAL, (int)-n, "cannot send the orders") : 0;
 }
@@ -156,7 +175,7 @@ static const struct start_step steps[] = {
 	{"machine-view", make_machine_view},
 	{"clone", start_take_child}, /* the child waits for the last step */
 	{"listener", start_listen},
-	{"groups", start_join_groups},
+	{"groups", open_groups}, /* joined by the child */
 	{"copy", start_await_copy},
 	{"record", start_write_record}, /* from here on a later broker can find it */
 	{"orders", send_orders},

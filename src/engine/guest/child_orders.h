@@ -15,14 +15,15 @@ enum jail_mount { /* detached mounts, made by the broker */
 	          JAIL_MOUNT_COUNT,
 };
 
-struct jail_orders { /* with the mounts, listen_fd and user_fds */
+struct jail_orders { /* with the mounts, listen_fd, join_fds and user_fds */
 	struct guest_spec spec;
 	cpu_set_t cpus;
 	uint64_t boot_max_us; /* of a vm */
+	uint32_t n_join_fds;
 };
 /* The most fds: the mounts, the listener, the cgroups, and last the volumes and what is shown
  * (snapshots, an image). */
-#define JAIL_ORDER_FDS (JAIL_MOUNT_COUNT + 1 + CGROUP_TREES_MAX + VOLUMES_MAX + SHOWN_MAX + 1)
+#define JAIL_ORDER_FDS (JAIL_MOUNT_COUNT + 1 + 2 * CGROUP_TREES_MAX + VOLUMES_MAX + SHOWN_MAX + 1)
 
 struct jail {
 	const struct guest_spec *spec;
@@ -32,6 +33,7 @@ struct jail {
 	const uint64_t *shares; /* of kernel resources (kernel_share.h) */
 	cpu_set_t cpus;
 	int go_fd, status_fd, listen_fd, agent_fd;
+	int join_fds[CGROUP_TREES_MAX]; /* of the agent's own group; orders.n_join_fds */
 	int user_fds[CGROUP_TREES_MAX]; /* cgroup.procs of `user` */
 	size_t n_user_fds;
 	int mounts[JAIL_MOUNT_COUNT];

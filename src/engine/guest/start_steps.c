@@ -200,6 +200,8 @@ static void start_free(struct start *s)
 	for (size_t i = 0; i < VOLUMES_MAX; i++)
 		close_fd(&s->jail.volume_fds[i]);
 	close_fd(&s->child.pidfd);
+	for (size_t i = 0; i < s->jail.orders.n_join_fds; i++)
+		close_fd(&s->jail.join_fds[i]);
 	for (size_t i = 0; i < s->jail.n_user_fds; i++)
 		close_fd(&s->jail.user_fds[i]);
 	for (size_t i = 0; i < JAIL_MOUNT_COUNT; i++)

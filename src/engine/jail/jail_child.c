@@ -21,19 +21,23 @@
 /* Higher than the host's own processes normally have, so that sandboxes die first. */
 #define OOM_SCORE "500"
 
-/* The orders come when the id maps are written and the cgroups are joined. */
+/* The orders come when the id maps are written. */
 static int await_orders(struct jail *jail, struct err *err)
 {
 	static_assert(JAIL_ORDER_FDS <= FD_PASS_MAX, "the orders need a second message");
-	const size_t others = JAIL_MOUNT_COUNT + 1;
+	size_t others = JAIL_MOUNT_COUNT + 1;
 	int fds[FD_PASS_MAX];
 	size_t n = 0;
 	ssize_t r = fd_recv(jail->go_fd, &jail->orders, sizeof(jail->orders), fds, &n);
 
+	if (r == sizeof(jail->orders))
+		others += MIN((size_t)jail->orders.n_join_fds, (size_t)CGROUP_TREES_MAX);
 	if (r != sizeof(jail->orders) || n < others || n > JAIL_ORDER_FDS)
 		return err_set(err, ERR_INTERNAL, r < 0 ? (int)-r : EPIPE, "the broker went away");
 	memcpy(jail->mounts, fds, sizeof(jail->mounts));
 	jail->listen_fd = fds[JAIL_MOUNT_COUNT];
+	memcpy(jail->join_fds, fds + JAIL_MOUNT_COUNT + 1,
+	       (others - JAIL_MOUNT_COUNT - 1) * sizeof(int));
 	jail->shown_fd = jail->orders.spec.is_shown && n > others ? fds[--n] : -1;
 	for (size_t i = SHOWN_MAX; i-- > 0;)
 		jail->disk_snapshot_fds[i] =
@@ -45,6 +49,18 @@ static int await_orders(struct jail *jail, struct err *err)
 	memcpy(jail->user_fds, fds + others, jail->n_user_fds * sizeof(int));
 	jail->spec = &jail->orders.spec;
 	jail->cpus = jail->orders.cpus;
+	return 0;
+}
+
+/* Those that the clone did not put us into. Nothing of the guest's has run yet, and nothing runs if
+ * this fails. */
+static int join_groups(struct jail *jail, struct err *err)
+{
+	for (size_t i = 0; i < jail->orders.n_join_fds && i < CGROUP_TREES_MAX; i++) {
+		if (write(jail->join_fds[i], "0", 1) != 1)
+			return err_set(err, ERR_INTERNAL, errno, "cannot join a group");
+		(void)close(take_fd(&jail->join_fds[i]));
+	}
 	return 0;
 }
 
@@ -246,7 +262,8 @@ static int hand_out_root(struct jail *jail, struct err *err)
 
 static const struct jail_step child_steps[] = {
 	{"oom-score", jail_set_oom_score},
-	{"orders", await_orders}, /* id maps and cgroups are set by now */
+	{"orders", await_orders}, /* id maps are set by now */
+	{"groups", join_groups},
 	{"session",
          jail_leave_session}, /* and the spawner's group: spawner_orphan.h counts on that place */
 	{"cgroup-namespace", jail_unshare_cgroup}, /* after the groups were joined */

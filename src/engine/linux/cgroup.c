@@ -349,23 +349,46 @@ int cgroup_join_agent(const struct cgroup_host *h, const char *id, pid_t pid, st
 	return 0;
 }
 
+/* The tree's file is added to the n fds that are open; on failure these are closed. */
+static int open_one_more(const struct cgroup_tree *t, const char *path, int fds[], int n,
+                         struct err *err)
+{
+	int r;
+
+	fds[n] = openat(t->fd, path, O_WRONLY | O_CLOEXEC);
+	if (fds[n] >= 0)
+		return n + 1;
+	r = err_set(err, ERR_INTERNAL, errno, "cannot open '%s'", path);
+	while (n-- > 0)
+		(void)close(fds[n]);
+	return r;
+}
+
+int cgroup_open_join(const struct cgroup_host *h, const char *id, int fds[CGROUP_TREES_MAX],
+                     struct err *err)
+{
+	char path[160];
+	int n = 0;
+
+	for (size_t i = 0; n >= 0 && i < h->n; i++) {
+		if (h->trees[i].is_v2)
+			continue;
+		(void)snprintf(path, sizeof(path), "%s/%s/tasks", id, agent_leaf(&h->trees[i]));
+		n = open_one_more(&h->trees[i], path, fds, n, err);
+	}
+	return n;
+}
+
 int cgroup_open_user(const struct cgroup_host *h, const char *id, int fds[CGROUP_TREES_MAX],
                      struct err *err)
 {
 	char path[160];
+	int n = 0;
 
 	(void)snprintf(path, sizeof(path), "%s/user/cgroup.procs", id);
-	for (size_t i = 0; i < h->n; i++) {
-		fds[i] = openat(h->trees[i].fd, path, O_WRONLY | O_CLOEXEC);
-		if (fds[i] < 0) {
-			int r = err_set(err, ERR_INTERNAL, errno, "cannot open '%s'", path);
-
-			while (i-- > 0)
-				(void)close(fds[i]);
-			return r;
-		}
-	}
-	return (int)h->n;
+	for (size_t i = 0; n >= 0 && i < h->n; i++)
+		n = open_one_more(&h->trees[i], path, fds, n, err);
+	return n;
 }
 
 /* The number in a file, or after key in a file of "key number" lines; 0 if there is none. */

@@ -68,6 +68,12 @@ int cgroup_open_agent(const struct cgroup_host *h, const char *id);
 /* Moves a new agent into the trees that CLONE_INTO_CGROUP does not cover. */
 must_check int cgroup_join_agent(const struct cgroup_host *h, const char *id, pid_t pid,
                                  struct err *err);
+/* The same for an agent that moves itself: opens what it writes "0" to, in each of those trees;
+ * returns their number. Whoever moves another process, or a whole one, stops all forks and exits of
+ * the host for it, and waits for a grace period of all CPUs. A thread that moves itself does not.
+ */
+must_check int cgroup_open_join(const struct cgroup_host *h, const char *id,
+                                int fds[CGROUP_TREES_MAX], struct err *err);
 /* Opens cgroup.procs of `user` in each tree for writing; returns their number. */
 must_check int cgroup_open_user(const struct cgroup_host *h, const char *id,
                                 int fds[CGROUP_TREES_MAX], struct err *err);
