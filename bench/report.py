@@ -23,6 +23,8 @@ SECTIONS: Dict[str, str] = {
     "exec": "A process in a sandbox that is already there. *posix_spawn inside*: the same program started by a process in that sandbox, under the same limits, filter and root.",
     "burst": "Creates that are sent at the same instant, each over a connection of its own: when the first and the last answer is there.",
     "throughput": "Whole lives of sandboxes per second. Client and daemon share the machine.",
+    "rollout": "As a trainer makes them: each creates a sandbox (and waits if there is no room), writes a file, runs three commands, reads a file and checks it, and deletes the sandbox. The time is that of all of them. "
+    "The peer has a directory for each and starts bubblewrap for each command: no limits, no agent, nothing that lives between the commands.",
     "files": "Content over the unix socket into the sandbox's layer and out of it. The peer is `tar cf - | tar xf -` on the host.",
     "template": "A create without a pool on templates whose images differ in nothing but their size: the image is mounted once, and a create does not read it.",
     "vm": "Machines of 192 MiB, emulated or with KVM as the host has it. A boot ends where the agent serves, as the start from a warm copy does. *One that waits ready*: resumed ahead, by the pool. "

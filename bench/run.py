@@ -25,6 +25,7 @@ import files
 import machine
 import memory
 import neighbour
+import rollout
 import snapshots
 import start
 import template
@@ -40,6 +41,7 @@ SECTIONS: Dict[str, Callable[[Daemon, Daemon, argparse.Namespace], List[Row]]] =
     "exec": lambda pooled, direct, o: execs.run(pooled, o.count * 2),
     "burst": lambda pooled, direct, o: burst.run(pooled, max(o.count // 20, 3)),
     "throughput": lambda pooled, direct, o: throughput.run(pooled, max(o.count // 20, 3)),
+    "rollout": lambda pooled, direct, o: rollout.run(pooled, o.count * 10),
     "files": lambda pooled, direct, o: files.run(direct, max(o.count // 10, 3)),
     "template": lambda pooled, direct, o: template.run(direct, o.count),
     "snapshots": lambda pooled, direct, o: snapshots.run(direct, max(o.count // 3, 3)),

@@ -41,3 +41,12 @@ def test_the_network_wall_is_measured_beside_no_wall_and_mitmproxy(tmp_path):
 def test_an_unknown_section_is_named():
     r = subprocess.run([PYTHON, ROOT / "bench" / "run.py", "speed"], capture_output=True, text=True, timeout=60)
     assert r.returncode != 0 and "no section 'speed'" in r.stderr
+
+
+@pytest.mark.skipif(IS_SANITIZED, reason="the figures of a sanitized build say nothing")
+def test_rollouts_are_measured_beside_bwrap(tmp_path):
+    figures = tmp_path / "bench.json"
+    argv = [PYTHON, ROOT / "bench" / "run.py", "--build", BUILD, "--count", "1", "--json", figures, "rollout"]
+    r = subprocess.run(argv, capture_output=True, text=True, timeout=300)
+    assert r.returncode == 0, r.stdout + r.stderr
+    assert [one["what"] for one in json.loads(figures.read_text())["rows"]] == ["10 rollouts, 10 live"]
