@@ -397,7 +397,7 @@ static void batch_begin(struct batch *b, bool is_again, const struct err *why)
 	send_count(b, "batch");
 	if (is_again)
 		take_members(b);
-	if (b->waiter)
+	if (b->waiter && why)
 		send_queued(b, why);
 	else
 		loop_timer_set_in(b->step, 0);
