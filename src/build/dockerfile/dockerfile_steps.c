@@ -98,6 +98,7 @@ static int check_cache(const struct stage *s, const struct mount *m, struct err 
 static int check_mount(const struct stage *s, struct mount *m, struct err *err)
 {
 	const char *type = m->type ? m->type : "bind";
+	char *given;
 
 	if (strcmp(type, "secret") == 0 || strcmp(type, "ssh") == 0)
 		return stage_error(s, err,
@@ -108,7 +109,8 @@ static int check_mount(const struct stage *s, struct mount *m, struct err *err)
 		return stage_error(s, err, "RUN --mount: there is no type '%.64s'", type);
 	if (!m->target || !*m->target)
 		return stage_error(s, err, "RUN --mount=type=%s needs a target", type);
-	m->target = docker_resolve(s->cwd, take_ptr(m->target));
+	given = take_ptr(m->target);
+	m->target = docker_resolve(s->cwd, given);
 	if (strcmp(m->target, "/") == 0)
 		return stage_error(s, err, "RUN --mount: the target cannot be '/'");
 	return strcmp(type, "cache") == 0 ? check_cache(s, m, err) : 0;
