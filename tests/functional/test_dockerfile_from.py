@@ -161,6 +161,25 @@ def test_a_manifest_that_lies_about_its_types_is_refused_at_the_door(own, client
     client.delete_template("lying")
 
 
+def test_a_create_says_whether_the_registry_is_asked_again(own, client, registry, tmp_path):
+    def seen(**fields):
+        with client.create(image="asked:1", **fields) as box:
+            return box.run("cat /etc/second").stdout, pulls(registry, "library/asked")
+
+    push(registry, tmp_path / "one", "library/asked:1", mark=b"one\n")
+    assert seen() == ("one\n", 1)
+    push(registry, tmp_path / "two", "library/asked:1", mark=b"two\n")
+    before = pulls(registry, "library/asked")
+    assert seen(pull="missing") == seen() == ("one\n", before)
+    assert seen(pull="always") == ("two\n", before + 1)
+    assert Cli(own).ok("run", "--image", "asked:1", "--pull", "always", "--", "cat", "/etc/second") == "two\n"
+    assert pulls(registry, "library/asked") == before + 2
+    with pytest.raises(errors.InvalidField, match="pull"):
+        client.create(image="asked:1", pull="often")
+    with pytest.raises(errors.InvalidField, match="pull: is of an `image`"):
+        client.create(template="host", pull="always")
+
+
 def test_a_private_registry_is_opened_by_the_settings(internet, tmp_path):
     pair = Authority.of(internet.ca_file).issue("hub.test")
     hub = Registry(HUB, 5070, prefix=internet.enter(internet.outer), pair=pair, options=htpasswd(tmp_path, "bot"))

@@ -18,6 +18,8 @@ class SandboxFields(TypedDict, total=False):
     """What its files are at first, by id or name."""
     image: Optional[str]
     """Of a registry, instead of a template: "[HOST[:PORT]/]NAME[:TAG][@DIGEST]". The first create pulls it; a tag is pulled again after an hour."""
+    pull: Optional[str]
+    """Of `image`: "always" asks the registry anew, "missing" takes what is here however old it is."""
     language: Optional[str]
     """That it is to have: without a template, one that has it is taken. "python", "javascript", "typescript", "bash", "r" or "java"."""
     snapshot: Union[None, str, Snapshot]

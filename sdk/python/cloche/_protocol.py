@@ -169,6 +169,7 @@ def create_body(
     source: Optional[Mapping[str, Any]] = None,
     packages: Optional[Sequence[str]] = None,
     image: Optional[str] = None,
+    pull: Optional[str] = None,
     volumes: Optional[Mapping[str, Any]] = None,
     snapshot: Optional[str] = None,
     memory: Optional[bool] = None,
@@ -177,6 +178,7 @@ def create_body(
     return {
         "packages": None if packages is None else list(packages),
         "image": image,
+        "pull": pull,
         "volumes": volume_places(volumes),
         "snapshot": snapshot,
         "memory": memory,

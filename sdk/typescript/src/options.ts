@@ -40,6 +40,8 @@ export interface SandboxFields {
   template?: string;
   /** Of a registry, instead of a template: "[HOST[:PORT]/]NAME[:TAG][@DIGEST]". The first create pulls it; a tag is pulled again after an hour. */
   image?: string;
+  /** Of `image`: asks the registry anew, or takes what is here however old it is. */
+  pull?: "always" | "missing";
   /** Installed in it, once per set: "pip:pandas", "npm:zod@3", "apt:jq", or bare names of the template's language. */
   packages?: readonly string[];
   /** Files that outlive it, by the path where it has them: {"/data": "name"}. */
@@ -147,6 +149,7 @@ export function createBody(options: SandboxFields): Json {
     name: options.name,
     template: options.template,
     image: options.image,
+    pull: options.pull,
     language: options.language,
     packages: options.packages,
     volumes: volumePlaces(options.volumes),

@@ -212,6 +212,7 @@ void sandbox_fields_init(struct sandbox_fields *f, struct sandbox_spec *spec)
 		{"name",      JSON_FIELD_STRING, &spec->name,     .min = 1, .max = SANDBOX_NAME_MAX},
 		{"template",  JSON_FIELD_STRING, &spec->template, .min = 1, .max = 64},
 		{"image",     JSON_FIELD_STRING, &spec->image_ref, .min = 1, .max = IMAGE_REF_MAX},
+		{"pull",      JSON_FIELD_STRING, &spec->image_pull},
 		{"packages",  JSON_FIELD_ARRAY,  &spec->packages, .max = PACKAGES_MAX},
 		{"volumes",   JSON_FIELD_ARRAY,  &spec->volumes,  .max = VOLUMES_MAX},
 		{"snapshot",  JSON_FIELD_STRING, &spec->snapshot, .min = 1, .max = 64},
@@ -246,12 +247,17 @@ static int check_engine(const char *word, struct err *err)
 int sandbox_fields_check(const struct sandbox_fields *f, struct sandbox_spec *spec, struct err *err)
 {
 	static const char *const grades[] = {"process", "emulated", "hardware"};
+	static const char *const pulls[] = {"always", "missing"};
 	int r = check_engine(spec->engine, err);
 
 	if (r == 0)
 		r = check_word(spec->min_grade, "min_grade", grades, ARRAY_SIZE(grades), err);
 	if (r == 0 && spec->image_ref && (spec->template || spec->snapshot))
 		r = err_field(err, "image", "is instead of a template or a snapshot");
+	if (r == 0)
+		r = check_word(spec->image_pull, "pull", pulls, ARRAY_SIZE(pulls), err);
+	if (r == 0 && spec->image_pull && !spec->image_ref)
+		r = err_field(err, "pull", "is of an `image`, and none is named");
 	if (r == 0 && spec->snapshot && spec->packages)
 		r = err_field(err, "packages", "cannot be added to a snapshot's");
 	if (r == 0 && spec->env)

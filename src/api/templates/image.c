@@ -9,6 +9,8 @@
 #include "build/transfer/image_find.h"
 #include "sandbox/storage/template.h"
 
+#include <string.h>
+
 struct hold {
 	struct http_req *req;
 	struct image_wait wait;
@@ -53,12 +55,22 @@ int await_image(struct http_req *req, const struct image_wish *wish, struct temp
 	return r;
 }
 
+/* "always": what was pulled after the request had come, which may have waited for that. */
+static uint64_t oldest_us(const struct http_req *req, const char *pull)
+{
+	const uint64_t now_us = clock_wall_us();
+
+	if (!pull)
+		return now_us - IMAGE_FRESH_US;
+	return strcmp(pull, "always") == 0 ? now_us - (clock_steady_us() - http_begun_us(req)) : 0;
+}
+
 int find_pulled(struct http_req *req, struct sandbox_spec *spec, struct err *err)
 {
 	const struct image_wish wish = {.project_id = caller_project(req),
 	                                .ref = spec->image_ref,
 	                                .field = "image",
-	                                .oldest_us = clock_wall_us() - IMAGE_FRESH_US};
+	                                .oldest_us = oldest_us(req, spec->image_pull)};
 	struct template *t = NULL;
 	int r = spec->image_ref ? await_image(req, &wish, &t, err) : 0;
 

@@ -24,9 +24,9 @@ static bool limits_are_given(const struct limit_opts *l)
 
 bool sandbox_opts_are_given(const struct sandbox_opts *s)
 {
-	return s->name || s->template || s->image || s->snapshot || s->engine || s->min_grade ||
-	       s->tags.n || s->env.n || s->network || s->allow.n || s->packages.n || s->volumes.n ||
-	       s->wait_ms || limits_are_given(&s->limits);
+	return s->name || s->template || s->image || s->pull || s->snapshot || s->engine ||
+	       s->min_grade || s->tags.n || s->env.n || s->network || s->allow.n || s->packages.n ||
+	       s->volumes.n || s->wait_ms || limits_are_given(&s->limits);
 }
 
 /* Fields are left out where nothing was asked for: the daemon has the defaults. */
@@ -211,6 +211,7 @@ int sandbox_opts_to_json(const struct sandbox_opts *s, uint64_t timeout_ms, json
 	put_text(body, "name", s->name);
 	put_text(body, "template", s->template);
 	put_text(body, "image", s->image);
+	put_text(body, "pull", s->pull);
 	if (!s->template && !s->image && !s->snapshot)
 		put_text(body, "language", s->language);
 	put_text(body, "snapshot", s->snapshot);

@@ -19,7 +19,7 @@ struct limit_opts {
 };
 
 struct sandbox_opts {
-	const char *name, *template, *image, *snapshot, *engine, *min_grade;
+	const char *name, *template, *image, *pull, *snapshot, *engine, *min_grade;
 	struct opt_list tags, env, allow, packages, volumes;
 	const char *language; /* that bare names of packages are of; or NULL */
 	const char *network;  /* deny-all, allow-all, or a file with a policy */
@@ -51,6 +51,7 @@ struct life_opts { /* of one that stays */
 	{0,   "name",      OPT_TEXT,    &(s).name,       "NAME",  "its name, which no other living sandbox may have"},       \
 	{'T', "template",  OPT_TEXT,    &(s).template,   "NAME",  "what it starts from (see 'cloche template ls'; host: this machine's programs)"}, \
 	{0,   "image",     OPT_TEXT,    &(s).image,      "REF",   "start from this image of a registry instead, [HOST[:PORT]/]NAME[:TAG][@DIGEST]; it is pulled if it is not there"}, \
+	{0,   "pull",      OPT_TEXT,    &(s).pull,       "WHEN",  "of --image: always, or missing; without it, a tag is pulled again after an hour"}, \
 	{0,   "snapshot",  OPT_TEXT,    &(s).snapshot,   "NAME",  "start from this snapshot instead (see 'cloche snapshot ls')"}, \
 	{'P', "package",   OPT_LIST,    &(s).packages,   "NAME",  "install this package in it, such as pip:pandas, npm:zod@3 or apt:jq; may be repeated"}, \
 	{'v', "volume",    OPT_LIST,    &(s).volumes,    "NAME:PATH", "mount this volume at PATH; NAME:PATH:ro is read-only; may be repeated"}, \

@@ -65,14 +65,15 @@ const char *timeout_action_name(enum timeout_action action);
 /* It could run. life_next() lets it, create_fail() ends it. */
 typedef void (*sandbox_made_fn)(struct sandbox *s, void *arg);
 
-struct sandbox_spec {          /* strings and JSON are borrowed for the call */
-	const char *name;      /* NULL or a name: [a-z0-9]([a-z0-9-]*[a-z0-9])?, unique among the
-	                          project's living */
-	const char *key_id;    /* of the caller; NULL = none */
-	const char *template;  /* a name or id (template.h); NULL = the daemon's default */
-	const char *snapshot;  /* instead: an id or name (snapshot.h) */
-	bool has_no_memory;    /* of a snapshot that has one: its files only */
-	const char *image_ref; /* instead: of a registry; who asks sets template for it. Or NULL */
+struct sandbox_spec {           /* strings and JSON are borrowed for the call */
+	const char *name;       /* NULL or a name: [a-z0-9]([a-z0-9-]*[a-z0-9])?, unique among the
+	                           project's living */
+	const char *key_id;     /* of the caller; NULL = none */
+	const char *template;   /* a name or id (template.h); NULL = the daemon's default */
+	const char *snapshot;   /* instead: an id or name (snapshot.h) */
+	bool has_no_memory;     /* of a snapshot that has one: its files only */
+	const char *image_ref;  /* instead: of a registry; who asks sets template for it. Or NULL */
+	const char *image_pull; /* of image_ref: "always", "missing"; NULL = if an hour old */
 	const struct digest *image; /* instead: an image that may have no name; or NULL */
 	bool is_shown; /* the image is not its root, but the directory /template of `host` */
 	const char *shown[SHOWN_MAX];  /* ids of snapshots of one template: their files are shown
