@@ -13,6 +13,7 @@ const FIELDS: Names<SandboxFields & OtherSpellings> = {
   name: 1,
   template: 1,
   image: 1,
+  pull: 1,
   language: 1,
   packages: 1,
   volumes: 1,
