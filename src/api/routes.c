@@ -44,7 +44,7 @@ static const struct http_route routes[] = {
 	{HTTP_POST,   "/v1/sandboxes",    create_sandbox,   HTTP_BODY_JSON,   SCOPE_WRITE, NO_QUERY},
 	{HTTP_POST,   "/v1/sandboxes:batch", create_batch,  HTTP_BODY_JSON,   SCOPE_WRITE, NO_QUERY},
 	{HTTP_DELETE, "/v1/batches/{batch}", delete_batch,  HTTP_BODY_NONE,   SCOPE_WRITE, NO_QUERY},
-	{HTTP_GET,    "/v1/sandboxes",    list_sandboxes,   HTTP_BODY_NONE,   SCOPE_READ, QUERY("limit", "cursor", "tag", "state")},
+	{HTTP_GET,    "/v1/sandboxes",    list_sandboxes,   HTTP_BODY_NONE,   SCOPE_READ, QUERY("limit", "cursor", "tag", "state", "group")},
 	{HTTP_GET,    SANDBOX,            get_sandbox,      HTTP_BODY_NONE,   SCOPE_READ, NO_QUERY},
 	{HTTP_PATCH,  SANDBOX,            update_sandbox,   HTTP_BODY_JSON,   SCOPE_WRITE, NO_QUERY},
 	{HTTP_DELETE, SANDBOX,            delete_sandbox,   HTTP_BODY_NONE,   SCOPE_WRITE, NO_QUERY},

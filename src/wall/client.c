@@ -115,6 +115,7 @@ static void on_message(struct wall_client *c, char *data, size_t len)
 	struct wall_head head;
 	struct wall_decision d;
 	struct wall_bytes b;
+	struct wall_dial dial;
 
 	memcpy(&head, data, sizeof(head));
 	head.id[sizeof(head.id) - 1] = '\0';
@@ -134,6 +135,12 @@ static void on_message(struct wall_client *c, char *data, size_t len)
 	} else if (head.op == WALL_BYTES && len == sizeof(b)) {
 		memcpy(&b, data, sizeof(b));
 		c->ops.on_bytes(head.id, b.in_bytes, b.out_bytes, c->arg);
+	} else if (head.op == WALL_DIAL && len == sizeof(dial) && c->ops.on_dial) {
+		memcpy(&dial, data, sizeof(dial));
+		dial.head = head;
+		dial.member[sizeof(dial.member) - 1] = '\0';
+		if (id_is_valid(dial.member, "sb"))
+			c->ops.on_dial(&dial, c->arg);
 	}
 }
 
@@ -281,6 +288,21 @@ uint64_t wall_client_close(struct wall_client *c, const char *id, wall_fn fn, vo
 	struct wall_head head = head_for(id, WALL_CLOSE);
 
 	return send_call(c, &head, "", NULL, 0, fn, arg);
+}
+
+uint64_t wall_client_set_group(struct wall_client *c, const char *id, const char *members,
+                               wall_fn fn, void *arg)
+{
+	struct wall_head head = head_for(id, WALL_GROUP);
+
+	return send_call(c, &head, members, NULL, 0, fn, arg);
+}
+
+void wall_client_dialled(struct wall_client *c, uint64_t dial, int fd, int error, const char *why)
+{
+	struct wall_head head = {.op = WALL_DIALLED, .dial = dial, .error = (uint32_t)error};
+
+	(void)send_call(c, &head, why, &fd, fd >= 0 ? 1 : 0, NULL, NULL);
 }
 
 void wall_client_ping(struct wall_client *c)

@@ -22,6 +22,8 @@ struct wall_ops {
 	void (*on_decision)(const struct wall_decision *d, void *arg); /* or WALL_LEARNT */
 	void (*on_bytes)(const char *id, uint64_t in_bytes, uint64_t out_bytes, void *arg);
 	void (*on_attached)(void *arg); /* a wall without doors is there */
+	/* The id is a sandbox's and so is that of the member. Answered by wall_client_dialled(). */
+	void (*on_dial)(const struct wall_dial *d, void *arg);
 };
 
 struct wall_client *wall_client_new(struct loop *loop);
@@ -39,6 +41,11 @@ uint64_t wall_client_open(struct wall_client *c, const char *id, const char *pol
 uint64_t wall_client_set_policy(struct wall_client *c, const char *id, const char *policy,
                                 bool is_trusting, wall_fn fn, void *arg);
 uint64_t wall_client_close(struct wall_client *c, const char *id, wall_fn fn, void *arg);
+/* Members as wall/group/group.h has them; id: the caller's for the group. */
+uint64_t wall_client_set_group(struct wall_client *c, const char *id, const char *members,
+                               wall_fn fn, void *arg);
+/* fd: connected, or -1; the caller still owns it. error: 0 or a positive errno, with a why. */
+void wall_client_dialled(struct wall_client *c, uint64_t dial, int fd, int error, const char *why);
 void wall_client_ping(struct wall_client *c); /* asks whether it answers */
 /* For how long there has been no wall, or one that does not answer; 0: it owes no answer. */
 uint64_t wall_client_silent_us(const struct wall_client *c);

@@ -53,6 +53,7 @@ static void conn_end(struct conn *c)
 	proxy_free(c->proxy);
 	dns_tcp_free(c->dns);
 	signer_free(c->signer);
+	conn_leave_member(c);
 	if (c->fd >= 0)
 		(void)close(c->fd);
 	if (c->is_tls_read)
@@ -111,6 +112,7 @@ static void on_count(uint64_t in_bytes, uint64_t out_bytes, void *arg)
 	c->in_bytes += in_bytes;
 	c->out_bytes += out_bytes;
 	door_count(c->door, in_bytes, out_bytes);
+	conn_count_member(c, in_bytes, out_bytes);
 }
 
 static void on_pump_done(struct loop *loop, void *arg)
@@ -118,11 +120,11 @@ static void on_pump_done(struct loop *loop, void *arg)
 	struct conn *c = arg;
 
 	(void)loop;
-	conn_record(c, WALL_ALLOWED, "");
+	conn_record(c, WALL_ALLOWED, c->member[0] ? "it is a member of the group" : "");
 	conn_end(c);
 }
 
-static void conn_pump(struct conn *c, int up_fd)
+void conn_pump(struct conn *c, int up_fd)
 {
 	const struct pump_config config = {
 		.loop = c->door->all->loop,
@@ -431,7 +433,7 @@ static void conn_begin(struct conn *c)
 		conn_reset(c, WALL_DENIED, "it dialled the door itself");
 	} else if (signer_is_dialled(&c->dialled, c->port) && policy_has_ssh(c->door->policy)) {
 		conn_sign(c);
-	} else {
+	} else if (!conn_begin_member(c)) {
 		conn_begin_judging(c);
 	}
 }
@@ -477,6 +479,8 @@ static bool is_still_allowed(const struct conn *c)
 	struct judge_facts facts = conn_facts(c);
 	struct judge_decision d;
 
+	if (c->member[0])
+		return conn_member_is_allowed(c);
 	if (c->proxy)
 		return proxy_is_still_allowed(c->proxy);
 	if (c->signer)
@@ -494,7 +498,8 @@ void conn_judge_again(struct door *door)
 	list_for_each (&door->conns, struct conn, c, link) {
 		if (is_still_allowed(c))
 			continue;
-		conn_record(c, WALL_DENIED, "the policy was changed");
+		conn_record(c, WALL_DENIED,
+		            c->member[0] ? "it has left the group" : "the policy was changed");
 		conn_end(c);
 	}
 }

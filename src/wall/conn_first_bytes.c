@@ -106,7 +106,9 @@ void conn_on_silence(struct loop *loop, void *arg)
 	struct conn *c = arg;
 
 	(void)loop;
-	if (c->refusal) {
+	if (c->dial_tag) {
+		conn_reset(c, WALL_FAILED, "the member does not answer");
+	} else if (c->refusal) {
 		conn_reset(c, WALL_DENIED, c->refusal);
 	} else if (c->first.len > 0) {
 		conn_reset(c, WALL_DENIED, "its first bytes took too long");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What conn.c and conn_first_bytes.c share. */
+/* What conn.c, conn_first_bytes.c and conn_member.c share. */
 #include "net/packet/clienthello.h"
 #include "wall/conn.h"
 #include "wall/dns_tcp.h"
@@ -42,6 +42,10 @@ struct conn {
 	struct dns_tcp *dns;
 	struct signer *signer;
 	uint64_t in_bytes, out_bytes;
+	/* to a member of the group */
+	char member[ID_SIZE]; /* "": it is none */
+	uint64_t dial_tag;    /* while the gateway is asked; 0: it is not */
+	UT_hash_handle hh_dial;
 };
 
 /* conn.c */
@@ -51,9 +55,17 @@ void conn_reset(struct conn *c, enum wall_verdict verdict, const char *why);
  * address that it dialled. */
 void conn_proxy(struct conn *c, bool is_tls);
 struct judge_facts conn_facts(const struct conn *c);
+void conn_pump(struct conn *c, int up_fd); /* owns up_fd */
 
 /* conn_first_bytes.c */
 void conn_peek(struct conn *c); /* waits for the first bytes; conn_judge() when they tell enough */
 /* Whether this is a usual port of HTTP or TLS, or one that rules name for them. */
 bool conn_guest_speaks_first(const struct conn *c);
 void conn_on_silence(struct loop *loop, void *conn);
+
+/* conn_member.c */
+bool conn_begin_member(struct conn *c); /* whether it dialled a member; then it is carried on */
+bool conn_member_is_allowed(const struct conn *c); /* both are still in one group */
+void conn_leave_member(struct conn *c);
+/* Counts bytes at the other end; they are those to and from this one. */
+void conn_count_member(const struct conn *c, uint64_t in_bytes, uint64_t out_bytes);

@@ -25,6 +25,10 @@ struct doors { /* all, and what they share */
 	uint32_t connections_max;  /* of one door, if its policy has no limit */
 	size_t n_conns, conns_max; /* of all doors: each takes fds */
 	struct door *by_id;
+	struct group *groups;         /* group/group.h */
+	struct group_member *members; /* of all groups, by the sandbox's id */
+	struct conn *dials;           /* that wait for the gateway, by their tag (conn_member.c) */
+	uint64_t last_dial;
 	/* Sends a message to the gateway; if it fails, the message is lost. */
 	int (*send)(const void *message, size_t len, void *arg);
 	void *send_arg;
@@ -54,7 +58,7 @@ struct door {
 	struct door_h2_host h2_hosts[DOOR_H2_HOSTS];
 	struct list questions; /* struct question */
 	size_t n_questions;
-	struct bucket dns_rate, record_rate, sign_rate;
+	struct bucket dns_rate, record_rate, sign_rate, dial_rate;
 	struct pace in_pace, out_pace;
 	uint64_t in_bytes, out_bytes; /* not told yet */
 	uint64_t n_left_out;          /* decisions not reported */

@@ -9,10 +9,11 @@
 #include "net/match/address.h"
 #include "net/match/hostname.h"
 
-#define WALL_MAGIC    0x77616c31 /* "wal1" */
-#define WALL_TEXT_MAX ((size_t)64 * 1024)
-#define WALL_SOCKETS  4 /* of a door, in the order of enum door_socket */
-#define WALL_WHY_SIZE 80
+#define WALL_MAGIC     0x77616c31 /* "wal1" */
+#define WALL_TEXT_MAX  ((size_t)64 * 1024)
+#define WALL_SOCKETS   4 /* of a door, in the order of enum door_socket */
+#define WALL_WHY_SIZE  80
+#define WALL_GROUP_MAX 64 /* members of a group */
 
 enum wall_op {
 	/* gateway to wall; each is answered with its tag */
@@ -20,6 +21,10 @@ enum wall_op {
 	WALL_POLICY,   /* of an open door; forbidden connections are cut before the answer */
 	WALL_CLOSE,    /* cuts all; a closed one is fine */
 	WALL_PING,     /* is it there? of no sandbox */
+	WALL_GROUP,    /* its members as text (wall/group/group.h); the id is the group's */
+	/* What a WALL_DIAL came to: its tag in dial, and the connected socket, or error and why in
+	 * the text. */
+	WALL_DIALLED,
 	/* wall to gateway */
 	/* error: 0 or a positive errno. If programs inside are to trust an issuer, the text is its
 	 * certificate (PEM). */
@@ -27,6 +32,7 @@ enum wall_op {
 	WALL_DECISION,
 	WALL_BYTES,  /* that passed since the last one */
 	WALL_LEARNT, /* as WALL_DECISION: a policy that records saw something new */
+	WALL_DIAL,   /* a sandbox wants to reach a member of its group */
 };
 
 struct wall_head {
@@ -36,6 +42,7 @@ struct wall_head {
 	uint32_t error;
 	uint16_t sockets;     /* bits: which of the fds come along */
 	uint16_t is_trusting; /* with a policy: programs inside get to trust the answer's issuer */
+	uint64_t dial;
 };
 
 enum wall_verdict {
@@ -60,6 +67,12 @@ struct wall_decision {
 	char why[WALL_WHY_SIZE];
 };
 #define WALL_NO_RULE UINT32_MAX
+
+struct wall_dial { /* head: its tag is the wall's own */
+	struct wall_head head;
+	char member[ID_SIZE]; /* the sandbox that is meant */
+	uint16_t port;
+};
 
 struct wall_bytes {
 	struct wall_head head;

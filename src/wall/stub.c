@@ -9,6 +9,7 @@
 #include "wall/stub.h"
 
 #include "base/id.h"
+#include "wall/group/group.h"
 
 #include <assert.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 #define QUERY_MAX        512 /* enough for a question, also with EDNS */
 #define QUESTIONS_MAX    64  /* of one door under way */
 #define MADE_UP_TTL_S    60
+#define MEMBER_TTL_S     5 /* another may have the name soon */
 #define QUERIES_A_SECOND 100
 #define QUERIES_AT_ONCE  400
 #define ANSWER_TTL_MAX_S 60 /* so that a changed policy is soon seen */
@@ -189,6 +191,20 @@ static bool answer_ssh(struct door *door, const struct dns_query *query,
 	return true;
 }
 
+/* Whether it was answered. The policy is not asked: a member is reached whatever it says. */
+static bool answer_member(const struct door *door, const struct dns_query *query,
+                          const struct stub_asker *asker)
+{
+	const struct group_member *m = group_find_alias(door, &query->name);
+	uint8_t address[4];
+
+	if (!m)
+		return false;
+	group_address(door, m, address);
+	answer_made_up(query, asker, address, MEMBER_TTL_S);
+	return true;
+}
+
 /* NULL: answered. */
 static struct question *ask_allowed(struct door *door, const struct dns_query *query,
                                     const struct stub_asker *asker)
@@ -237,6 +253,8 @@ struct question *stub_ask(struct door *door, const void *data, size_t len,
 		return NULL;
 	if (rcode == DNS_NOERROR && (!has_room || !query.has_name))
 		rcode = DNS_REFUSED;
+	if (rcode == DNS_NOERROR && answer_member(door, &query, asker))
+		return NULL;
 	if (rcode == DNS_NOERROR)
 		return ask_allowed(door, &query, asker);
 	write_answer(asker, &query, (enum dns_rcode)rcode, NULL);

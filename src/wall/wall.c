@@ -6,7 +6,8 @@
 #include "wall/wall.h"
 
 #include "base/fd.h"
-#include "wall/door.h"
+#include "wall/conn.h"
+#include "wall/group/group.h"
 #include "wall/transport/sockaddr.h"
 
 #include <ifaddrs.h>
@@ -78,6 +79,17 @@ static int open_door(struct wall_process *w, const struct wall_head *head, struc
 	return r;
 }
 
+static int take_dialled(struct wall_process *w, const struct wall_head *head, const char *text,
+                        size_t len, int *fds, size_t n_fds)
+{
+	char why[WALL_WHY_SIZE];
+	int none = -1;
+
+	(void)snprintf(why, sizeof(why), "%.*s", (int)MIN(len, sizeof(why)), text);
+	conn_on_dialled(&w->doors, head->dial, (int)head->error, why, n_fds > 0 ? &fds[0] : &none);
+	return 0;
+}
+
 static int act(struct wall_process *w, struct wall_head *head, size_t len, int *fds, size_t n_fds)
 {
 	const char *text = w->message + sizeof(*head);
@@ -95,6 +107,10 @@ static int act(struct wall_process *w, struct wall_head *head, size_t len, int *
 			doors_close(door);
 		return 0;
 	}
+	if (head->op == WALL_GROUP)
+		return groups_set(&w->doors, head->id, text, text_len);
+	if (head->op == WALL_DIALLED)
+		return take_dialled(w, head, text, text_len, fds, n_fds);
 	if (head->op == WALL_POLICY && !door)
 		return -ENOENT;
 	r = read_policy(text, text_len, &policy);
@@ -229,6 +245,7 @@ void wall_process_free(struct wall_process *w)
 		next = door->hh.next;
 		doors_close(door);
 	}
+	groups_free(&w->doors);
 	resolver_free(w->doors.resolver);
 	secure_free(w->config.secure);
 	loop_timer_free(w->tick);

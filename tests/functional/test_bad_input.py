@@ -14,6 +14,8 @@ NOT_OBJECT = [1, "x", True, []]
 
 CREATE = {
     "name": [*NOT_TEXT, "", "UPPER", "-a", "a-", "a_b", "a/b", "..", "a" * 64, "ä", "a\n", "a\0b", "a b", "%2e", "a,b=c"],
+    "group": [*NOT_TEXT, "", "UPPER", "-a", "a-", "a_b", "a" * 64, "ä", "a\0b", "a b"],
+    "alias": [*NOT_TEXT, "", "a", "a" * 64, "a\0b"],
     "template": [*NOT_TEXT, "", "no-such-template", "../host", "x" * 65, "a\0b"],
     "tags": [*NOT_OBJECT, {"": "x"}, {"a": 1}, {"a": None}, {"a": "x" * 257}, {f"t{i}": "" for i in range(33)}, {"a": "x\0"}],
     "env": [*NOT_OBJECT, {"": "x"}, {"A=B": "x"}, {"A": 1}, {"A": "x\0y"}, {"A\0": "x"}, {"A": "x" * 300_000},

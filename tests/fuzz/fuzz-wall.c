@@ -44,6 +44,13 @@ static void on_bytes(const char *id, uint64_t in_bytes, uint64_t out_bytes, void
 	assert(id_is_valid(id, "sb"));
 }
 
+static void on_dial(const struct wall_dial *d, void *arg)
+{
+	(void)arg;
+	assert(id_is_valid(d->head.id, "sb"));
+	assert(id_is_valid(d->member, "sb"));
+}
+
 static void on_stop(struct loop *loop, void *arg)
 {
 	(void)arg;
@@ -77,7 +84,8 @@ static void say_all(struct loop *loop, int fd, const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const struct wall_ops ops = {.on_decision = on_decision, .on_bytes = on_bytes};
+	static const struct wall_ops ops = {
+		.on_decision = on_decision, .on_bytes = on_bytes, .on_dial = on_dial};
 	struct wall_client *client;
 	struct loop *loop;
 	int pair[2];

@@ -14,6 +14,10 @@ class SandboxFields(TypedDict, total=False):
 
     name: Optional[str]
     """Unique in the project while it lives."""
+    group: Optional[str]
+    """Of sandboxes that reach each other by name, whatever their `network` is, and are reached by nobody else."""
+    alias: Optional[str]
+    """Its host name in the group; without it, its name."""
     template: Optional[str]
     """What its files are at first, by id or name."""
     image: Optional[str]

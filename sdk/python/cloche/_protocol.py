@@ -149,6 +149,8 @@ def volume_places(volumes: Optional[Mapping[str, Any]]) -> Optional[List[Json]]:
 
 def create_body(
     name: Optional[str] = None,
+    group: Optional[str] = None,
+    alias: Optional[str] = None,
     template: Optional[str] = None,
     language: Optional[str] = None,
     tags: Optional[Mapping[str, str]] = None,
@@ -193,6 +195,8 @@ def create_body(
         "paused_time_counts": paused_time_counts,
         "get_or_create": get_or_create,
         "name": name,
+        "group": group,
+        "alias": alias,
         "template": template,
         "language": language,
         "tags": tags,
@@ -304,6 +308,8 @@ class SandboxInfo:
     resumed: bool
     snapshot_id: Optional[str]  # that it was started from
     paused_to: Optional[str]  # "disk" or "memory", while it is paused
+    group: Optional[str]  # whose members it reaches
+    alias: Optional[str]  # its host name there
     raw: Mapping[str, Any]
 
     @classmethod
@@ -326,6 +332,8 @@ class SandboxInfo:
             resumed=j.get("resumed", False),
             snapshot_id=j.get("snapshot_id"),
             paused_to=j.get("paused_to"),
+            group=j.get("group"),
+            alias=j.get("alias"),
             raw=j,
         )
 

@@ -11,6 +11,8 @@ import type { OtherSpellings } from "./spellings.js";
 
 const FIELDS: Names<SandboxFields & OtherSpellings> = {
   name: 1,
+  group: 1,
+  alias: 1,
   template: 1,
   image: 1,
   pull: 1,

@@ -37,6 +37,10 @@ export interface SandboxSource {
 /** What a new sandbox is to be. */
 export interface SandboxFields {
   name?: string;
+  /** Of sandboxes that reach each other by name, whatever their `network` is, and are reached by nobody else. */
+  group?: string;
+  /** Its host name in the group; without it, its name. */
+  alias?: string;
   template?: string;
   /** Of a registry, instead of a template: "[HOST[:PORT]/]NAME[:TAG][@DIGEST]". The first create pulls it; a tag is pulled again after an hour. */
   image?: string;
@@ -88,6 +92,9 @@ export class SandboxInfo {
   readonly id: string;
   readonly state: SandboxState;
   readonly name: string | null;
+  /** Whose members it reaches, and its host name there. */
+  readonly group: string | null;
+  readonly alias: string | null;
   readonly template: string;
   readonly packages: string[];
   readonly tags: Record<string, string>;
@@ -112,6 +119,8 @@ export class SandboxInfo {
     this.id = raw["id"];
     this.state = raw["state"];
     this.name = raw["name"] ?? null;
+    this.group = raw["group"] ?? null;
+    this.alias = raw["alias"] ?? null;
     this.template = raw["template"] ?? "";
     this.packages = raw["packages"] ?? [];
     this.tags = raw["tags"] ?? {};
@@ -147,6 +156,8 @@ export function volumePlaces(volumes: SandboxFields["volumes"]): Json[] | undefi
 export function createBody(options: SandboxFields): Json {
   return {
     name: options.name,
+    group: options.group,
+    alias: options.alias,
     template: options.template,
     image: options.image,
     pull: options.pull,

@@ -109,12 +109,12 @@ export class Sandbox {
 
   /** All that match, newest first; pages are fetched as they are needed. `tag` is NAME:VALUE. */
   static async *list(
-    options: { client?: Client; tag?: string; state?: SandboxState; pageSize?: number } = {},
+    options: { client?: Client; tag?: string; state?: SandboxState; group?: string; pageSize?: number } = {},
   ): AsyncGenerator<Sandbox> {
-    checkNames("list", { client: 1, tag: 1, state: 1, pageSize: 1 }, options);
+    checkNames("list", { client: 1, tag: 1, state: 1, group: 1, pageSize: 1 }, options);
     const client = options.client ?? new Client();
-    const { tag, state, pageSize: limit } = options;
-    for await (const one of client.pages(["sandboxes"], "sandboxes", { tag, state, limit }))
+    const { tag, state, group, pageSize: limit } = options;
+    for await (const one of client.pages(["sandboxes"], "sandboxes", { tag, state, group, limit }))
       yield Sandbox.of(client, new SandboxInfo(one));
   }
 

@@ -210,6 +210,8 @@ void sandbox_fields_init(struct sandbox_fields *f, struct sandbox_spec *spec)
 	/* clang-format off */
 	const struct json_field rows[SANDBOX_FIELDS] = {
 		{"name",      JSON_FIELD_STRING, &spec->name,     .min = 1, .max = SANDBOX_NAME_MAX},
+		{"group",     JSON_FIELD_STRING, &spec->group,    .min = 1, .max = SANDBOX_NAME_MAX},
+		{"alias",     JSON_FIELD_STRING, &spec->alias,    .min = 1, .max = SANDBOX_NAME_MAX},
 		{"template",  JSON_FIELD_STRING, &spec->template, .min = 1, .max = 64},
 		{"image",     JSON_FIELD_STRING, &spec->image_ref, .min = 1, .max = IMAGE_REF_MAX},
 		{"pull",      JSON_FIELD_STRING, &spec->image_pull},

@@ -84,7 +84,7 @@ must_check int body_check_user(const char *user, const char *field, struct err *
 must_check int body_file_path(const char *path, const char *field, struct err *err);
 
 /* Rows of a create, without timeout_ms, for run too. */
-#define SANDBOX_FIELDS 16
+#define SANDBOX_FIELDS 18
 struct sandbox_fields {
 	struct json_field rows[SANDBOX_FIELDS];
 	json_t *limits;

@@ -16,6 +16,9 @@ static int check_spec(const struct sandbox_spec *spec, bool is_get,
 	if (spec->is_persistent)
 		return err_field(err, "persistent",
 		                 "is for sandboxes that are created by themselves");
+	if (spec->group || spec->alias)
+		return err_field(err, spec->group ? "group" : "alias",
+		                 "is for sandboxes that are created by themselves");
 	if (spec->packages)
 		return err_field(err, "packages",
 		                 "are not installed by a batch: give a template that has them");

@@ -339,6 +339,7 @@ int list_sandboxes(struct http_req *req, struct err *err)
 	}
 	if (r < 0)
 		return r;
+	filter.group = http_query(req, "group");
 	filter.limit = (size_t)limit;
 	return reply_page(req, &filter, err);
 }

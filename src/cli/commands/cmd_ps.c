@@ -11,7 +11,7 @@
 
 struct ps {
 	bool all, quiet;
-	const char *tag, *at;
+	const char *tag, *group, *at;
 };
 
 static bool has(const json_t *sandboxes, const json_t *sandbox)
@@ -38,6 +38,8 @@ static int fetch(struct command *c, const char *state, json_t *sandboxes, struct
 		path = remote_query(path, "state", state);
 	if (tag)
 		path = remote_query(path, "tag", tag);
+	if (opts->group)
+		path = remote_query(path, "group", opts->group);
 	r = remote_list(c->remote, path, "sandboxes", found, err);
 	json_array_foreach(found, i, sandbox)
 	{
@@ -218,10 +220,10 @@ static int list_ran(struct command *c, struct err *err)
 	uint64_t at_us;
 	int r;
 
-	if (opts->all || opts->tag || c->n_words)
+	if (opts->all || opts->tag || opts->group || c->n_words)
 		return err_set(err, ERR_BAD_REQUEST, 0,
-		               "--at lists what ran at a moment: leave out --all, --tag and "
-		               "SANDBOX");
+		               "--at lists what ran at a moment: leave out --all, --tag, --group "
+		               "and SANDBOX");
 	if (moment_parse(opts->at, clock_wall_us(), &at_us) < 0)
 		return err_set(err, ERR_BAD_REQUEST, 0,
 		               "--at must be a moment such as 2026-11-17T14:00, 14:00, or 2h for "
@@ -263,6 +265,7 @@ int cmd_ps(int argc, char **argv)
 		{'a', "all", OPT_FLAG, &opts.all, NULL, "also those that have ended"},
 		{'q', "quiet", OPT_FLAG, &opts.quiet, NULL, "print ids only"},
 		{0, "tag", OPT_TEXT, &opts.tag, "K=V", "only those with this tag"},
+		{0, "group", OPT_TEXT, &opts.group, "NAME", "only those in this group"},
 		{0, "at", OPT_TEXT, &opts.at, "TIME",
 	         "those that ran then: 2026-11-17T14:00, 14:00, or 2h for two hours ago"},
 	};

@@ -7,7 +7,7 @@
 
 struct rm {
 	bool all, force;
-	const char *tag;
+	const char *tag, *group;
 };
 
 /* Tells of a failure itself and goes on: gives whether it is gone. */
@@ -49,6 +49,8 @@ static int remove_all(struct command *c, json_t *removed, bool *ret_ok, struct e
 
 		if (tag)
 			path = remote_query(path, "tag", tag);
+		if (opts->group)
+			path = remote_query(path, "group", opts->group);
 		r = remote_call(c->remote, "GET", path, NULL, &reply, err);
 		free(path);
 		if (r < 0)
@@ -73,9 +75,9 @@ static int rm(struct command *c, struct err *err)
 	bool ok = true;
 	int r = 0;
 
-	if ((opts->all || opts->tag) == (c->n_words > 0)) {
+	if ((opts->all || opts->tag || opts->group) == (c->n_words > 0)) {
 		(void)err_set(err, ERR_INVALID_FIELD, 0,
-		              "name the sandboxes, or give --all or --tag");
+		              "name the sandboxes, or give --all, --tag or --group");
 		return err_hint(err, "cloche rm SANDBOX…");
 	}
 	for (size_t i = 0; i < c->n_words; i++)
@@ -96,12 +98,14 @@ int cmd_rm(int argc, char **argv)
 		{0, "all", OPT_FLAG, &opts.all, NULL, "all sandboxes that are alive"},
 		{0, "tag", OPT_TEXT, &opts.tag, "K=V",
 	         "all sandboxes that are alive and have this tag"},
+		{0, "group", OPT_TEXT, &opts.group, "NAME",
+	         "all sandboxes that are alive and in this group"},
 		{'f', "force", OPT_FLAG, &opts.force, NULL,
 	         "do not fail if a sandbox does not exist"},
 	};
 	const struct manual manual = {
 		.name = "rm",
-		.synopsis = "[OPTIONS] SANDBOX…\n[OPTIONS] --all | --tag K=V",
+		.synopsis = "[OPTIONS] SANDBOX…\n[OPTIONS] --all | --tag K=V | --group NAME",
 		.about = "Ends sandboxes with everything in them. Returns when nothing of them is "
 			 "left on the host.\nA sandbox that had already ended is forgotten.",
 		.examples = "  cloche rm build\n"

@@ -24,9 +24,10 @@ static bool limits_are_given(const struct limit_opts *l)
 
 bool sandbox_opts_are_given(const struct sandbox_opts *s)
 {
-	return s->name || s->template || s->image || s->pull || s->snapshot || s->engine ||
-	       s->min_grade || s->tags.n || s->env.n || s->network || s->allow.n || s->packages.n ||
-	       s->volumes.n || s->wait_ms || limits_are_given(&s->limits);
+	return s->name || s->group || s->alias || s->template || s->image || s->pull ||
+	       s->snapshot || s->engine || s->min_grade || s->tags.n || s->env.n || s->network ||
+	       s->allow.n || s->packages.n || s->volumes.n || s->wait_ms ||
+	       limits_are_given(&s->limits);
 }
 
 /* Fields are left out where nothing was asked for: the daemon has the defaults. */
@@ -209,6 +210,8 @@ int sandbox_opts_to_json(const struct sandbox_opts *s, uint64_t timeout_ms, json
 
 	(void)json_object_set_new(body, "limits", limits_to_json(&s->limits));
 	put_text(body, "name", s->name);
+	put_text(body, "group", s->group);
+	put_text(body, "alias", s->alias);
 	put_text(body, "template", s->template);
 	put_text(body, "image", s->image);
 	put_text(body, "pull", s->pull);

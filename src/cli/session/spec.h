@@ -19,7 +19,7 @@ struct limit_opts {
 };
 
 struct sandbox_opts {
-	const char *name, *template, *image, *pull, *snapshot, *engine, *min_grade;
+	const char *name, *group, *alias, *template, *image, *pull, *snapshot, *engine, *min_grade;
 	struct opt_list tags, env, allow, packages, volumes;
 	const char *language; /* that bare names of packages are of; or NULL */
 	const char *network;  /* deny-all, allow-all, or a file with a policy */
@@ -49,6 +49,8 @@ struct life_opts { /* of one that stays */
 	LIMIT_##has(s, name, kind, letter, word, help)
 #define SANDBOX_OPT_ROWS(s)                                                                                                     \
 	{0,   "name",      OPT_TEXT,    &(s).name,       "NAME",  "its name, which no other living sandbox may have"},       \
+	{0,   "group",     OPT_TEXT,    &(s).group,      "NAME",  "let it and the other sandboxes of this group reach each other by name, and nobody else them"}, \
+	{0,   "alias",     OPT_TEXT,    &(s).alias,      "NAME",  "its host name in the group (default: its name)"}, \
 	{'T', "template",  OPT_TEXT,    &(s).template,   "NAME",  "what it starts from (see 'cloche template ls'; host: this machine's programs)"}, \
 	{0,   "image",     OPT_TEXT,    &(s).image,      "REF",   "start from this image of a registry instead, [HOST[:PORT]/]NAME[:TAG][@DIGEST]; it is pulled if it is not there"}, \
 	{0,   "pull",      OPT_TEXT,    &(s).pull,       "WHEN",  "of --image: always, or missing; without it, a tag is pulled again after an hour"}, \

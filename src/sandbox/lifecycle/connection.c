@@ -264,6 +264,7 @@ struct sandbox *sandbox_alloc(struct fleet *fleet)
 	list_init(&s->link_all);
 	list_init(&s->link_ended);
 	list_init(&s->link_untold);
+	list_init(&s->link_group);
 	create_init(s);
 	parts_init(s);
 	return s;
@@ -281,6 +282,8 @@ void sandbox_free(struct sandbox *s)
 	json_decref(s->packages);
 	json_decref(s->notes);
 	json_decref(s->end.detail);
+	free(s->group);
+	free(s->alias);
 	free(s->name_key);
 	free(s->name);
 	free(s->template);

@@ -326,6 +326,11 @@ static void set_owner(struct sandbox *s, const char *project_id, const struct sa
 		free(s->name);
 		s->name = xstrdup(spec->name);
 	}
+	if (spec->group) {
+		s->group = xstrdup(spec->group);
+		s->alias = xstrdup(group_alias(spec));
+		s->group_number = group_free_number(s->fleet, project_id, spec->group);
+	}
 	if (spec->tags) {
 		json_decref(s->tags);
 		s->tags = json_deep_copy(spec->tags);
@@ -539,6 +544,8 @@ static int read_wishes(struct fleet *fleet, const char *project_id, const struct
 	if (r == 0 && spec->shown_volume)
 		volume_mount_shown(spec->shown_volume, spec->shown_volume_path, w->volumes);
 	if (r == 0)
+		r = group_check_spec(spec, err);
+	if (r == 0)
 		r = network_read_wish(fleet, spec->network, "network", &w->policy, err);
 	if (r == 0)
 		r = secret_check_policy(fleet, project_id, w->policy, "network", err);
@@ -565,7 +572,7 @@ static int check_place(struct fleet *fleet, const char *project_id, const struct
 		              spec->name);
 		return err_hint(err, "use it: create with get_or_create; or delete it first");
 	}
-	return 0;
+	return spec->group ? group_check_room(fleet, project_id, spec, err) : 0;
 }
 
 /* Those who wait come first, also before this project's others; what cannot ever be is refused
@@ -612,7 +619,8 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 	                : fleet->spares->offer(
 				  fleet->pool, shares_get(fleet->config.shares, project_id),
 				  w.engine, spec->set ? spec->set : w.template, &w.limits,
-				  network_wants_door(w.policy) && !has_copies && !spec->is_own);
+				  (network_wants_door(w.policy) || spec->group) && !has_copies &&
+					  !spec->is_own);
 	is_warm = spare && fits_interpreters(spare, spec, w.policy);
 	s = spare ? spare : new_sandbox(fleet, &w.limits);
 	s->engine = w.engine;
@@ -631,7 +639,7 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 	for (size_t i = 0; i < SHOWN_MAX && spec->shown[i]; i++)
 		(void)snprintf(s->shown[i], sizeof(s->shown[i]), "%s", spec->shown[i]);
 	memcpy(s->volumes, w.volumes, sizeof(s->volumes));
-	if (spec->network)
+	if (spec->network || spec->group)
 		network_set(s, take_ptr(w.policy));
 	if (w.source)
 		fetch_plan(s, take_ptr(w.source), take_ptr(w.lent));

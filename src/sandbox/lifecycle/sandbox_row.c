@@ -59,6 +59,9 @@ static const struct row_field fields[] = {
 	FIELD("pause_cause",      ROW_U32,    pause_cause, .max = END_CAUSE_COUNT - 1),
 	FIELD("packages",         ROW_ARRAY,  packages, .max = UINT32_MAX),
 	FIELD("notes",            ROW_OBJECT, notes),
+	FIELD("group",            ROW_STRING, group),
+	FIELD("alias",            ROW_STRING, alias),
+	FIELD("group_number",     ROW_U32,    group_number, .max = UINT8_MAX - 1),
 };
 
 static const struct row_field isolation_fields[] = {
@@ -361,6 +364,8 @@ void sandbox_put_fields(const struct sandbox *s, struct json_writer *w)
 
 	json_put_str(w, "id", s->id);
 	json_put_str(w, "name", s->name[0] ? s->name : NULL);
+	json_put_str(w, "group", s->group);
+	json_put_str(w, "alias", s->alias);
 	json_put_str(w, "state", sandbox_state_name(s->state));
 	json_put_str(w, "template", s->template);
 	put_packages(w, s);

@@ -17,16 +17,21 @@ static const char lower[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
 static const char tag_letters[] =
 	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/-";
 
-int rules_check_name(const char *name, struct err *err)
+int rules_check_word(const char *word, const char *field, struct err *err)
 {
-	size_t len = strlen(name);
+	size_t len = strlen(word);
 
 	if (len == 0 || len > SANDBOX_NAME_MAX)
-		return err_field(err, "name", "must have 1 to %d characters", SANDBOX_NAME_MAX);
-	if (strspn(name, lower) != len || name[0] == '-' || name[len - 1] == '-')
-		return err_field(err, "name",
+		return err_field(err, field, "must have 1 to %d characters", SANDBOX_NAME_MAX);
+	if (strspn(word, lower) != len || word[0] == '-' || word[len - 1] == '-')
+		return err_field(err, field,
 		                 "may have a-z, 0-9 and '-', and '-' neither first nor last");
 	return 0;
+}
+
+int rules_check_name(const char *name, struct err *err)
+{
+	return rules_check_word(name, "name", err);
 }
 
 static bool has_control(const char *text)

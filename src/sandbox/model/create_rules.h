@@ -37,3 +37,5 @@ must_check int rules_on_timeout(const char *word, bool is_persistent, enum timeo
                                 struct err *err);
 must_check int rules_on_idle(const char *word, enum timeout_action *ret, struct err *err);
 must_check int rules_check_name(const char *name, struct err *err);
+/* The same of another field with such a name. */
+must_check int rules_check_word(const char *word, const char *field, struct err *err);

@@ -22,6 +22,7 @@ struct sandbox *sandbox_find_shown(struct fleet *fleet, const char *id,
 struct sandbox_filter {
 	const char *project_id;
 	const char *tag_name, *tag_value; /* NULL = any */
+	const char *group;                /* NULL = any or none */
 	const char *state;                /* NULL = all that live or are kept */
 	const char *after_id; /* cursor: the last one of the page before, NULL = from the newest */
 	size_t limit;

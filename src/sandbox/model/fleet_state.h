@@ -12,6 +12,7 @@
 
 struct adoption;
 struct backups;
+struct group;
 struct images;
 struct kept_project;
 
@@ -31,6 +32,8 @@ struct fleet {
 	void (*on_rejoined)(struct sandbox *s); /* it is up, or given up */
 	bool is_ready, is_draining;
 	struct sandbox *by_id, *by_name;
+	struct group *groups;  /* by project and name */
+	size_t n_group_dials;  /* under way */
 	struct list templates; /* in order of creation */
 	struct images *images;
 	struct list snapshots; /* in order of creation */

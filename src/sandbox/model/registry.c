@@ -131,14 +131,17 @@ void fleet_attach(struct fleet *fleet, struct sandbox *s)
 		set_place(fleet, s, PLACE_ALIVE);
 	else
 		set_place(fleet, s, s->is_kept ? PLACE_KEPT : PLACE_ENDED);
-	if (s->place != PLACE_ENDED)
+	if (s->place != PLACE_ENDED) {
 		take_name(fleet, s);
+		group_join(s);
+	}
 	fleet->spares->look(fleet->pool);
 }
 
 void fleet_detach(struct fleet *fleet, struct sandbox *s)
 {
 	drop_name(fleet, s);
+	group_leave(s);
 	set_place(fleet, s, PLACE_NONE);
 	list_remove(&s->link_all);
 	HASH_DELETE(by_id, fleet->by_id, s);
@@ -152,6 +155,7 @@ void fleet_on_ended(struct fleet *fleet, struct sandbox *s)
 		return;
 	}
 	drop_name(fleet, s);
+	group_leave(s);
 	set_place(fleet, s, PLACE_ENDED);
 }
 
@@ -185,6 +189,8 @@ static bool matches(const struct sandbox *s, const struct sandbox_filter *f)
 		return false;
 	if (f->state ? strcmp(f->state, sandbox_state_name(s->state)) != 0
 	             : s->place == PLACE_ENDED)
+		return false;
+	if (f->group && (!s->group || strcmp(s->group, f->group) != 0))
 		return false;
 	if (!f->tag_name)
 		return true;

@@ -59,15 +59,18 @@ const char *end_cause_name(enum end_cause cause);
 enum timeout_action { ON_TIMEOUT_DELETE, ON_TIMEOUT_STOP, ON_TIMEOUT_PAUSE, ON_TIMEOUT_COUNT };
 const char *timeout_action_name(enum timeout_action action);
 
-#define SANDBOX_TAGS_MAX 32
-#define SANDBOX_NAME_MAX 63
+#define SANDBOX_TAGS_MAX  32
+#define SANDBOX_NAME_MAX  63
+#define GROUP_MEMBERS_MAX 64
 
 /* It could run. life_next() lets it, create_fail() ends it. */
 typedef void (*sandbox_made_fn)(struct sandbox *s, void *arg);
 
-struct sandbox_spec {           /* strings and JSON are borrowed for the call */
-	const char *name;       /* NULL or a name: [a-z0-9]([a-z0-9-]*[a-z0-9])?, unique among the
-	                           project's living */
+struct sandbox_spec {      /* strings and JSON are borrowed for the call */
+	const char *name;  /* NULL or a name: [a-z0-9]([a-z0-9-]*[a-z0-9])?, unique among the
+	                      project's living */
+	const char *group; /* of sandboxes that reach each other (registry.h), by a name; or NULL */
+	const char *alias; /* its host name in the group; NULL = its name */
 	const char *key_id;     /* of the caller; NULL = none */
 	const char *template;   /* a name or id (template.h); NULL = the daemon's default */
 	const char *snapshot;   /* instead: an id or name (snapshot.h) */

@@ -9,6 +9,7 @@ struct account;
 struct context;
 struct exec;
 struct fetch;
+struct group;
 struct life_step;
 struct network;
 struct port;
@@ -29,6 +30,11 @@ struct sandbox {
 	char key_id[ID_SIZE]; /* that it was created with; "" = none */
 	char *name;           /* "" = none */
 	char *name_key;       /* project and name, while it holds the name */
+	/* group.c */
+	char *group, *alias;    /* the group's name and its host name there, or NULL */
+	uint32_t group_number;  /* among its members: never another's while it is one */
+	struct group *in_group; /* NULL: in none, or not any more */
+	struct list link_group;
 	enum sandbox_phase phase;
 	enum sandbox_state state;     /* that the phase belongs to */
 	const struct life_step *step; /* of its create or end, the last that began */

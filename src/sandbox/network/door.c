@@ -219,7 +219,7 @@ void door_step(struct network *n)
 	if (!wall) {
 		(void)err_set(&err, ERR_UNSUPPORTED, 0, "this daemon has no network wall");
 		fail(n, &err);
-	} else if (!network_wants_door(network_wanted(n))) {
+	} else if (!network_needs_door(n)) {
 		n->call = wall_client_close(wall, s->id, on_wall_closed, n);
 	} else if (n->is_open) {
 		fill_policy(n, &text);

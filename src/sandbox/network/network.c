@@ -22,9 +22,9 @@ bool network_wants_door(const struct policy *policy)
 	return policy->n_rules > 0 || policy->mode == POLICY_RECORD;
 }
 
-static bool wants_door(const struct network *n)
+bool network_needs_door(const struct network *n)
 {
-	return network_wants_door(network_wanted(n));
+	return n->sandbox->group || network_wants_door(network_wanted(n));
 }
 
 int network_write(const struct policy *policy, struct buf *out)
@@ -118,7 +118,7 @@ bool network_is_settled(const struct sandbox *s)
 /* Without a wall (in tests of other things) only a policy that needs none can be in force. */
 static bool has_nothing_to_do(const struct network *n)
 {
-	return !n->is_open && n->applied == 0 && !wants_door(n) && !door_is_busy(n);
+	return !n->is_open && n->applied == 0 && !network_needs_door(n) && !door_is_busy(n);
 }
 
 void network_apply(struct sandbox *s, network_fn done, void *arg)
@@ -213,7 +213,7 @@ void network_begin(struct sandbox *s)
 			return;
 		}
 	}
-	if (s->network && (s->network->is_open || wants_door(s->network))) {
+	if (s->network && (s->network->is_open || network_needs_door(s->network))) {
 		network_apply(s, on_first_door, s);
 		return;
 	}

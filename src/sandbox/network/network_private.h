@@ -46,6 +46,7 @@ struct network *network_of(struct sandbox *s);                /* makes it if the
 const struct policy *network_wanted(const struct network *n); /* the lent one, else its own */
 must_check int network_write(const struct policy *policy, struct buf *out); /* with credentials */
 
+bool network_needs_door(const struct network *n); /* its policy or its group does */
 void door_step(struct network *n);
 bool door_is_busy(const struct network *n);
 void door_on_timer(struct loop *loop, void *arg);
@@ -59,6 +60,10 @@ void trust_begin(struct network *n);
 void trust_take(struct network *n, const char *certificate);
 void trust_drop(struct network *n); /* whom its source trusts, and begins then */
 bool network_is_paused(const struct sandbox *s);
+
+/* group_dial.c: answered later. */
+struct wall_dial;
+void group_on_dial(struct fleet *fleet, const struct wall_dial *message);
 
 /* Makes or removes the way to the signer, as the policy wants it. */
 void signer_begin(struct network *n);

@@ -56,6 +56,7 @@ static void on_attached(void *arg)
 {
 	struct fleet *fleet = arg;
 
+	groups_tell_all(fleet);
 	list_for_each (&fleet->all, struct sandbox, s, link_all) {
 		if (!s->network || !s->network->is_open)
 			continue;
@@ -65,8 +66,14 @@ static void on_attached(void *arg)
 	}
 }
 
+static void on_dial(const struct wall_dial *d, void *arg)
+{
+	group_on_dial(arg, d);
+}
+
 const struct wall_ops network_wall_ops = {
 	.on_decision = on_decision,
 	.on_bytes = on_bytes,
 	.on_attached = on_attached,
+	.on_dial = on_dial,
 };

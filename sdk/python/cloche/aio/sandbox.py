@@ -128,10 +128,10 @@ class AsyncClient(AsyncAccount, AsyncImages):
         return AsyncSandbox._of(self, SandboxInfo.from_json(await self.call(request("GET", ["sandboxes", id_or_name]))))
 
     async def list(
-        self, *, tag: Optional[str] = None, state: Optional[str] = None, page_size: Optional[int] = None
+        self, *, tag: Optional[str] = None, state: Optional[str] = None, group: Optional[str] = None, page_size: Optional[int] = None
     ) -> AsyncIterator["AsyncSandbox"]:
         """All that match, newest first; pages are fetched as they are needed. `tag` is NAME:VALUE."""
-        query = {"tag": tag, "state": state, "limit": page_size}
+        query = {"tag": tag, "state": state, "group": group, "limit": page_size}
         async for one in self.pages(["sandboxes"], "sandboxes", query):
             yield AsyncSandbox._of(self, SandboxInfo.from_json(one))
 

@@ -129,10 +129,10 @@ class Client(Account, Images):
         return Sandbox._of(self, SandboxInfo.from_json(self.call(request("GET", ["sandboxes", id_or_name]))))
 
     def list(
-        self, *, tag: Optional[str] = None, state: Optional[str] = None, page_size: Optional[int] = None
+        self, *, tag: Optional[str] = None, state: Optional[str] = None, group: Optional[str] = None, page_size: Optional[int] = None
     ) -> Iterator["Sandbox"]:
         """All that match, newest first; pages are fetched as they are needed. `tag` is NAME:VALUE."""
-        query = {"tag": tag, "state": state, "limit": page_size}
+        query = {"tag": tag, "state": state, "group": group, "limit": page_size}
         for one in self.pages(["sandboxes"], "sandboxes", query):
             yield Sandbox._of(self, SandboxInfo.from_json(one))
 
