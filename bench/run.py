@@ -22,6 +22,7 @@ import density
 import execs
 import fairness
 import files
+import images
 import machine
 import memory
 import neighbour
@@ -44,6 +45,7 @@ SECTIONS: Dict[str, Callable[[Daemon, Daemon, argparse.Namespace], List[Row]]] =
     "rollout": lambda pooled, direct, o: rollout.run(pooled, o.count * 10),
     "files": lambda pooled, direct, o: files.run(direct, max(o.count // 10, 3)),
     "template": lambda pooled, direct, o: template.run(direct, o.count),
+    "images": lambda pooled, direct, o: images.run(direct, o.count, o.images, o.image_bases, o.image_mib),
     "snapshots": lambda pooled, direct, o: snapshots.run(direct, max(o.count // 3, 3)),
     "memory": lambda pooled, direct, o: memory.run(direct, max(o.count // 10, 3)),
     "vm": lambda pooled, direct, o: vm.run(o.build, max(o.count // 5, 3)),
@@ -63,6 +65,9 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="where the figures go (default BUILD/bench.json)")
     parser.add_argument("--count", type=int, default=100, help="samples of a slow figure; quick ones have more (default 100)")
     parser.add_argument("--density", type=int, default=50, metavar="N", help="idle sandboxes at once (default 50)")
+    parser.add_argument("--images", type=int, default=20, metavar="N", help="images over a few others (default 20)")
+    parser.add_argument("--image-bases", type=int, default=2, metavar="N", help="those others (default 2)")
+    parser.add_argument("--image-mib", type=int, default=256, metavar="MIB", help="size of each (default 256)")
     options = parser.parse_args()
     unknown = [name for name in options.sections if name not in SECTIONS]
     if unknown:

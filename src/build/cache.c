@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "sandbox/storage/image.h"
+#include "sandbox/storage/template.h"
 
 #include <string.h>
 
@@ -104,16 +105,30 @@ static void save(struct builds *bs, const struct cached *c)
 		log_warn("build.cache_not_saved", "why='%s'", err.message);
 }
 
+static bool is_counted(const struct digest *image, const void *arg)
+{
+	const struct builds *bs = arg;
+
+	return template_needs_image(bs->config.fleet, image) || cache_has(bs, image);
+}
+
+/* With those images of forgotten steps that it keeps on disk. */
+static uint64_t count(const struct builds *bs, const struct cached *c)
+{
+	return is_shared(bs, c) ? 0
+	                        : image_count_charged(bs->config.fleet, &c->image, is_counted, bs);
+}
+
 static void trim(struct builds *bs, const struct cached *newest)
 {
 	uint64_t bytes = 0;
 
 	list_for_each (&bs->cache, struct cached, c, link)
-		bytes += is_shared(bs, c) ? 0 : c->bytes;
+		bytes += count(bs, c);
 	list_for_each (&bs->cache, struct cached, c, link) {
 		if (bytes <= bs->config.cache_bytes_max || c == newest)
 			break;
-		bytes -= MIN(bytes, is_shared(bs, c) ? 0 : c->bytes);
+		bytes -= MIN(bytes, count(bs, c));
 		forget(bs, c);
 	}
 }

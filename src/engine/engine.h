@@ -131,15 +131,27 @@ struct image_build_spec {       /* how a sandbox's root becomes an image */
 	char snapshot[ID_SIZE]; /* of its files as they were saved there; "": as they are now */
 };
 
+#define IMAGE_BASES_MAX 8
+
+struct image_bases { /* the images that one needs, because they have blocks of its files */
+	uint32_t n, reserved;
+	struct {
+		struct digest digest;
+		uint64_t bytes;
+	} list[IMAGE_BASES_MAX];
+};
+
 struct image_build_result {
 	struct digest image; /* zero: not yet, bytes are how far it has come */
 	uint64_t bytes;
+	struct image_bases bases;
 };
 
 struct image_info {
 	struct digest digest;
-	uint64_t bytes;
+	uint64_t bytes;  /* its own */
 	uint64_t keeper; /* UINT64_MAX where it cannot be told, which is no store's number */
+	struct image_bases bases;
 };
 
 struct guest_usage {

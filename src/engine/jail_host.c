@@ -14,6 +14,7 @@
 #include "engine/linux/namespaces.h"
 #include "engine/linux/syscalls.h"
 #include "engine/template/host_root.h"
+#include "engine/template/image_build.h"
 #include "engine/template/image_build_child.h"
 #include "engine/vm/child.h"
 
@@ -69,6 +70,8 @@ int jail_remove_image(struct guest_host *host, const struct digest *image, struc
 		if (digest_equal(&g->spec.image, image))
 			return err_set(err, ERR_CONFLICT, EBUSY, "sandbox %s runs on it",
 			               g->spec.id);
+	if (image_build_needs(image))
+		return err_set(err, ERR_CONFLICT, EBUSY, "an image is being made over it");
 	zygotes_drop(host->zygotes, image);
 	return images_remove(&host->images, image, err);
 }

@@ -29,6 +29,11 @@
 #define PORT_SHOWN_OPTION                                                                          \
 	"cloche.shown=" /* on the kernel's command line: how many there are; absent: none */
 
+#define PORT_BASE      "base" /* and a digit: of the images that the template's needs */
+#define PORT_BASES_MAX 8
+#define PORT_BASES_OPTION                                                                          \
+	"cloche.bases=" /* on the kernel's command line: how many there are; absent: none */
+
 enum port_kind {
 	/* agent to host */
 	PORT_HERE = 1, /* the root is put together; waits for SETUP */

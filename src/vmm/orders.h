@@ -18,14 +18,14 @@ enum vmm_fd {
 	VMM_FD_FITTINGS,
 	VMM_FD_SCRATCH,
 	VMM_FD_GROUPS, /* cgroup.procs of `user` in each tree, for QEMU; after them the n_shown
-	                  disks that it shows */
+	                  disks that it shows, and the n_bases of the template */
 };
 
 struct vmm_orders {
 	char hostname[64];
 	uint64_t caps_of_root;
 	uint64_t boot_max_us; /* until its agent serves */
-	uint32_t n_groups, n_shown;
+	uint32_t n_groups, n_shown, n_bases;
 	uint32_t is_kvm;
 	uint32_t is_copy; /* it resumes from a saved state instead of booting */
 	uint32_t cpus;

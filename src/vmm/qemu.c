@@ -57,7 +57,7 @@
 /* There is no speculation in emulation, so no mitigations are needed. */
 #define EMULATED  " mitigations=off tsc=reliable no_timer_check"
 #define SANDBOX   "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
-#define WORDS_MAX 128
+#define WORDS_MAX 192
 #define WORD_SIZE 256
 
 struct words {
@@ -116,14 +116,16 @@ static void add_socket(struct words *w, const char *name, int fd)
 static void add_append(struct words *w, const struct vmm_orders *o)
 {
 	const uint64_t khz = o->is_kvm ? 0 : ticks_khz();
-	char ticks[48] = "", shown[40] = "";
+	char ticks[48] = "", shown[40] = "", bases[40] = "";
 
 	if (khz > 0)
 		(void)snprintf(ticks, sizeof(ticks), " tsc_early_khz=%" PRIu64, khz);
 	if (o->n_shown > 0)
 		(void)snprintf(shown, sizeof(shown), " " PORT_SHOWN_OPTION "%u", o->n_shown);
+	if (o->n_bases > 0)
+		(void)snprintf(bases, sizeof(bases), " " PORT_BASES_OPTION "%u", o->n_bases);
 	add(w, "-append");
-	add(w, "%s%s%s", o->is_kvm ? APPEND : APPEND EMULATED, ticks, shown);
+	add(w, "%s%s%s%s", o->is_kvm ? APPEND : APPEND EMULATED, ticks, shown, bases);
 }
 
 /* A copy needs no kernel: it is in its memory. */
@@ -144,6 +146,11 @@ static void add_beginning(struct words *w, const struct vmm_orders *o)
 static int shown_fd(const struct vmm_orders *o, uint32_t i)
 {
 	return VMM_FD_GROUPS + (int)(o->n_groups + i);
+}
+
+static int base_fd(const struct vmm_orders *o, uint32_t i)
+{
+	return shown_fd(o, o->n_shown + i);
 }
 
 struct far_ends {
@@ -191,6 +198,12 @@ static void compose(struct words *w, const struct vmm_orders *o, const struct fa
 		(void)snprintf(name, sizeof(name), PORT_SHOWN "%u", i);
 		add_disk(w, name, shown_fd(o, i), /* is_read_only= */ false);
 	}
+	for (uint32_t i = 0; i < o->n_bases; i++) {
+		char name[16];
+
+		(void)snprintf(name, sizeof(name), PORT_BASE "%u", i);
+		add_disk(w, name, base_fd(o, i), /* is_read_only= */ true);
+	}
 }
 
 /* QEMU inherits only the fds that it is told of; the rest close with the exec. */
@@ -203,7 +216,7 @@ static bool keep_fds(const struct vmm_orders *o, const struct far_ends *far)
 	for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
 		if (fcntl(kept[i], F_SETFD, 0) < 0)
 			return false;
-	for (uint32_t i = 0; i < o->n_shown; i++)
+	for (uint32_t i = 0; i < o->n_shown + o->n_bases; i++)
 		if (fcntl(shown_fd(o, i), F_SETFD, 0) < 0)
 			return false;
 	return dup2(far->words_fd, STDOUT_FILENO) >= 0 && dup2(far->words_fd, STDERR_FILENO) >= 0;
@@ -271,7 +284,7 @@ int qemu_start(const struct vmm_orders *orders, struct qemu *ret, struct err *er
 	(void)close(far.words_fd);
 	for (int fd = VMM_FD_RAM; fd <= VMM_FD_SCRATCH; fd++)
 		(void)close(fd);
-	for (uint32_t i = 0; i < orders->n_shown; i++)
+	for (uint32_t i = 0; i < orders->n_shown + orders->n_bases; i++)
 		(void)close(shown_fd(orders, i));
 	*ret = q;
 	return 0;

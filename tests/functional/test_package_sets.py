@@ -51,7 +51,7 @@ for word; do case $word in --*|-m|pip|install) ;; *) echo "$word" >>/usr/share/a
 def mirror(internet, tmp_path_factory):
     mirror = Mirror(tmp_path_factory.mktemp("mirror") / "archive")
     mirror.add("tools", {"/usr/bin/npm": NPM, "/usr/bin/python3": PYTHON, "/usr/bin/node": "#!/bin/sh\necho v24.0.0\n"})
-    mirror.add("more", {"/usr/bin/more-of-it": "#!/bin/sh\necho more\n"})
+    mirror.add("more", {"/usr/bin/more-of-it": "#!/bin/sh\necho more\n", "/usr/share/more": os.urandom(2**20).hex()})  # a set is charged for what it adds
     wait = f"echo now; until /usr/lib/apt/apt-helper download-file http://mirror.test:{PORT}/go /tmp/go >/dev/null 2>&1; do :; done"
     mirror.add("slow", {"/usr/bin/slow": "#!/bin/sh\necho slow\n"}, postinst=wait)
     mirror.publish()
@@ -67,7 +67,7 @@ def builder(internet, mirror, tmp_path_factory):
     sources = tmp_path_factory.mktemp("apt") / "apt.list"
     sources.write_text(f"deb [trusted=yes] http://mirror.test:{PORT} {SUITE} main\n")
     registries = ["--templates-npm-registry", "http://npm.test/", "--templates-pip-index", "http://pip.test/simple"]
-    with running(internet.daemon("--templates-sources", str(sources), "--pool-max", "0", "--templates-packages", "1MiB", *registries)) as daemon:
+    with running(internet.daemon("--templates-sources", str(sources), "--pool-max", "0", "--templates-packages", "16KiB", *registries)) as daemon:
         yield daemon
 
 
@@ -232,7 +232,7 @@ def test_sets_count_to_the_projects_quota_of_disk(api, builder):
     api.set_quota(project=project["id"], disk_mib=2)
     with Client(f"unix:{builder.socket}", key) as other:
         with pytest.raises(ClocheError) as failure:
-            other.create(template="base", packages=["apt:hello"], limits={"disk_mib": 1})
+            other.create(template="base", packages=["apt:more"], limits={"disk_mib": 1})
         assert failure.value.code == "quota_exceeded"
         assert not sets(other)
 

@@ -275,13 +275,14 @@ def test_files_of_a_vm_become_the_template_that_those_of_a_jail_do(client, machi
         with client.create(engine=engine, template="lived-in", limits=LIMITS, timeout=LIFE_S) as sandbox:
             sandbox.run(CHANGES, user="root").check()
             client.create_template(f"of-{engine}", sandbox, env={"OF": engine})
-    for engine, of in (("jail", "jail"), ("jail", "vm"), ("vm", "vm")):
+    assert client.template("of-jail")["shared_bytes"] > 0 and client.template("of-vm")["shared_bytes"] == 0  # one has a disk more
+    for engine, of in (("jail", "jail"), ("jail", "vm"), ("vm", "vm"), ("vm", "jail")):
         with client.create(engine=engine, template=f"of-{of}", limits=LIMITS) as sandbox:
             assert sandbox.run("echo $OF").stdout == f"{of}\n"
             done = sandbox.run(LISTING, user="root")
             listings[engine, of] = done.stdout, done.stderr
             names[engine, of] = sandbox.run("busybox find / -xdev | busybox sort", user="root").stdout.split("\n")
-    assert listings["jail", "jail"] == listings["jail", "vm"] == listings["vm", "vm"]
+    assert listings["jail", "jail"] == listings["jail", "vm"] == listings["vm", "vm"] == listings["vm", "jail"]
     assert names["jail", "jail"] == names["jail", "vm"]  # all that there is, and nothing of the machine that sent it
     seen = listings["vm", "vm"][0]
     for line in ("data/one 89c9 7 8\n", "/data/one 2 4\n/data/two 2 4\n", "data/deep 43fd 0 0\n", "data/link a1ff 9 9\n", "/data/deep/er 1580608922", "one\nmore\nwas\n", "../no/where\none\n"):

@@ -26,6 +26,11 @@ def sealers(daemon):
     return [p for p in children_of(daemon.broker_pid) if read_text(f"/proc/{p}/comm").strip() == "mkfs.erofs"]
 
 
+def sealers_over_images(daemon):
+    """Those of what was written over an image: their parents go on when they are done."""
+    return [p for parent in children_of(daemon.broker_pid) for p in children_of(parent) if read_text(f"/proc/{p}/comm").strip() == "mkfs.erofs"]
+
+
 def halves(daemon):
     """What is neither a whole image, nor a skeleton, nor a sandbox's layer."""
     names = os.listdir(daemon.data / "templates") + os.listdir(daemon.data / "layers")
@@ -36,13 +41,13 @@ def images(daemon):
     return {n for n in os.listdir(daemon.data / "templates") if re.fullmatch("[0-9a-f]{64}", n)}
 
 
-def seal_behind(client, sandbox, name):
+def seal_behind(client, sandbox, name, tree=True):
     """Makes a template in a thread; what came of it is in the list."""
     ends = []
 
     def run():
         try:
-            ends.append(client.create_template(name, sandbox, tree=True, small=True))
+            ends.append(client.create_template(name, sandbox, tree=tree, small=True))
         except errors.ClocheError as e:
             ends.append(e)
 
@@ -67,12 +72,26 @@ def test_S06_what_is_secret_or_of_one_machine_is_in_no_template(daemon, client):
     client.delete_template(made["id"])
 
 
-def test_the_sealer_is_nobody_and_reaches_nothing_but_the_tree(daemon, client):
+@pytest.fixture(scope="module")
+def shell(client):
+    """A template with a shell and little else."""
+    name = name_of()
     with client.create() as sandbox:
+        script = """mkdir -p /template/bin /template/etc && cp /bin/busybox /template/bin/ && for i in sh mkdir head echo; do ln -s busybox /template/bin/$i; done
+            for i in $(ldd /opt/cloche/bin/sudo 2>/dev/null | grep -o "/[^ ]*"); do cp --parents -L $i /template; done"""
+        assert sandbox.run(["sh", "-c", script], user="root").exit_code == 0
+        client.create_template(name, sandbox, tree=True)
+    yield name
+    client.delete_template(name)
+
+
+@pytest.mark.parametrize("is_over", [False, True], ids=["tree", "over an image"])
+def test_the_sealer_is_nobody_and_reaches_nothing_but_the_tree(daemon, client, shell, is_over):
+    with client.create(template=shell if is_over else None) as sandbox:
         sandbox.run(MAKE_TREE, user="root")
         name = name_of()
-        thread, ends = seal_behind(client, sandbox, name)
-        pid = wait_for(lambda: sealers(daemon), 30, "a sealer")[0]
+        thread, ends = seal_behind(client, sandbox, name, tree=not is_over)
+        pid = wait_for(lambda: sealers_over_images(daemon) if is_over else sealers(daemon), 30, "a sealer")[0]
         status = read_text(f"/proc/{pid}/status")
         spaces = {n: (os.readlink(f"/proc/{pid}/ns/{n}"), os.readlink(f"/proc/self/ns/{n}")) for n in ("user", "pid", "net", "mnt", "ipc", "uts")}
         mounts, fds = read_text(f"/proc/{pid}/mountinfo"), os.listdir(f"/proc/{pid}/fd")
@@ -85,8 +104,8 @@ def test_the_sealer_is_nobody_and_reaches_nothing_but_the_tree(daemon, client):
     assert int(field["CapEff"], 16) == int(field["CapBnd"], 16) == 1 << 2  # CAP_DAC_READ_SEARCH, over its own namespace
     assert field["NoNewPrivs"] == "1" and field["Seccomp"] == "2"
     assert all(theirs != ours for theirs, ours in spaces.values()), spaces
-    assert top == ["bin", "dev", "lib", "lib64", "out", "sbin", "tmp", "tree", "usr"]
-    assert all(" ro," in line for line in mounts.splitlines() if re.search(r" /(tree|usr)(/\S*)? ", line))
+    assert top == sorted(["bin", "dev", "lib", "lib64", "out", "sbin", "tmp", "tree", "usr"] + ["upper"] * is_over)
+    assert all(" ro," in line for line in mounts.splitlines() if re.search(r" /(tree|usr|upper)(/\S*)? ", line))
     assert len(fds) <= 5, fds
 
 

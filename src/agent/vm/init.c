@@ -134,6 +134,19 @@ static int open_port(struct settings *s, struct err *err)
 	return fail(err, "there is no port '" PORT_NAME "'");
 }
 
+/* "cloche.x=" and a number, from the kernel's command line; 0 if it is not there. */
+static size_t read_option(const char *option, size_t most)
+{
+	char text[4096], word[NAME_SIZE];
+	const char *at;
+
+	if (fd_read_file(AT_FDCWD, "/proc/cmdline", text, sizeof(text)) < 0)
+		return 0;
+	(void)snprintf(word, sizeof(word), " %s", option);
+	at = strstr(text, word);
+	return at ? MIN(strtoul(at + strlen(word), NULL, 10), most) : 0;
+}
+
 /* 1: mounted, 0: there is no such disk. */
 static int mount_disk(const char *serial, const char *type, unsigned long flags,
                       const char *options, struct err *err)
@@ -163,12 +176,41 @@ static int await_disk(const char *serial, const char *type, unsigned long flags,
 	return err_set(err, ERR_INTERNAL, ENODEV, "there is no disk '%s'", serial);
 }
 
+/* The mount options that name the disks with the template's bases. */
+static int name_bases(char *options, size_t size, struct err *err)
+{
+	const size_t n = read_option(PORT_BASES_OPTION, PORT_BASES_MAX);
+	size_t len = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		char serial[32], name[NAME_SIZE] = "";
+
+		(void)snprintf(serial, sizeof(serial), PORT_BASE "%zu", i);
+		for (unsigned k = 0; k < TRIES && !name[0]; k++) {
+			find_by_word("/sys/block", "serial", serial, name);
+			if (!name[0])
+				(void)usleep(TRY_US);
+		}
+		if (!name[0])
+			return err_set(err, ERR_INTERNAL, ENODEV, "there is no disk '%s'", serial);
+		len += (size_t)snprintf(options + len, size - len, "%sdevice=/dev/%s",
+		                        i > 0 ? "," : "", name);
+		if (len >= size)
+			return err_set(err, ERR_INTERNAL, E2BIG, "the disks have long names");
+	}
+	return 0;
+}
+
 static int mount_disks(struct settings *s, struct err *err)
 {
 	const unsigned long image = MS_RDONLY | MS_NODEV | MS_NOSUID;
-	int r = await_disk(PORT_TEMPLATE, "erofs", image, NULL, err);
+	char bases[PORT_BASES_MAX * (NAME_SIZE + 16)] = "";
+	int r = name_bases(bases, sizeof(bases), err);
 
 	(void)s;
+	if (r < 0)
+		return r;
+	r = await_disk(PORT_TEMPLATE, "erofs", image, bases, err);
 	if (r > 0)
 		r = await_disk(PORT_FITTINGS, "erofs", image, NULL, err);
 	if (r > 0)
@@ -191,17 +233,6 @@ static int mount_root(struct settings *s, struct err *err)
 	if (mount("overlay", "/root", "overlay", MS_NODEV | MS_NOSUID, options) < 0)
 		return fail(err, "cannot mount the root");
 	return 0;
-}
-
-static size_t count_shown(void)
-{
-	char text[4096];
-	const char *at;
-
-	if (fd_read_file(AT_FDCWD, "/proc/cmdline", text, sizeof(text)) < 0)
-		return 0;
-	at = strstr(text, " " PORT_SHOWN_OPTION);
-	return at ? MIN(strtoul(at + 1 + strlen(PORT_SHOWN_OPTION), NULL, 10), PORT_SHOWN_MAX) : 0;
 }
 
 static int mount_over(const char *layer, const char *to, struct err *err)
@@ -249,7 +280,7 @@ static int mount_shot(size_t i, struct err *err)
  */
 static int mount_shown(struct settings *s, struct err *err)
 {
-	const size_t n = count_shown();
+	const size_t n = read_option(PORT_SHOWN_OPTION, PORT_SHOWN_MAX);
 	int r = 0;
 
 	(void)s;

@@ -39,6 +39,7 @@ static char *cell_digest(const json_t *template, const char *field)
 static const struct column columns[] = {
 	{"NAME", "name"},
 	{"SIZE", "bytes", cell_size},
+	{"BASES", "shared_bytes", cell_size},
 	{"OWNER", "shared", cell_owner},
 	{"SANDBOXES", "sandboxes", cell_number},
 	{"WARM", "warm_copies", cell_copies},

@@ -243,19 +243,26 @@ static int freeze_images(struct guest_host *host, struct err *err)
 	auto_fd int place_fd = -1;
 	struct digest digest;
 	const char *name;
+	bool is_kept;
 	int r = make_dir(templates_fd, PLACE, &place_fd);
 
 	if (r == 0)
 		r = dir_open(&dir, templates_fd, ".");
 	while (r == 0 && (name = dir_next(&dir))) {
 		auto_fd int from_fd = -1, to_fd = -1;
+		char hex[DIGEST_HEX];
 
-		if (digest_parse(name, &digest) < 0)
+		if (!image_parse_name(name, &digest, &is_kept))
 			continue;
+		/* One that is only kept for others becomes one like all; the next start hides it
+		 * again. */
+		digest_to_hex(&digest, hex);
 		from_fd = disk_snapshot_open_dir(templates_fd, name);
-		r = from_fd < 0 ? -errno : make_dir(place_fd, name, &to_fd);
+		r = from_fd < 0 ? -errno : make_dir(place_fd, hex, &to_fd);
 		if (r == 0)
 			r = link_files(from_fd, to_fd);
+		else if (r == -EEXIST)
+			r = 0;
 	}
 	if (r == 0)
 		r = dir.error;

@@ -20,6 +20,7 @@ struct jail_orders { /* with the mounts, listen_fd, join_fds and user_fds */
 	cpu_set_t cpus;
 	uint64_t boot_max_us; /* of a vm */
 	uint32_t n_join_fds;
+	uint32_t n_bases; /* of a vm's template */
 };
 /* The most fds: the mounts, the listener, the cgroups, and last the volumes and what is shown
  * (snapshots, an image). */

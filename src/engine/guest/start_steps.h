@@ -4,7 +4,7 @@
 #include "engine/guest/child_orders.h"
 #include "engine/guest/guest.h"
 
-#define START_OWN_FDS (6 + SHOWN_MAX)
+#define START_OWN_FDS (6 + SHOWN_MAX + EROFS_BASES_MAX)
 
 struct start { /* the fds are only for the child */
 	struct guest *g;

@@ -2,9 +2,11 @@
 #pragma once
 /*
  * The images of templates, on disk and mounted. An image is one erofs file, named by the SHA-256 of
- * its bytes. It never changes, and all sandboxes that start from it share it.
+ * its bytes. It never changes, and all sandboxes that start from it share it. It may need other
+ * images, its bases, which have blocks of its files (erofs_file.h).
  *
  *	DATA/templates/DIGEST/image.erofs
+ *	DATA/templates/DIGEST.base/	one that was removed, and is kept as long as others need it
  *	DATA/templates/DIGEST/keeper	the store that has its record, as of a layer (kept_layer.h)
  *	RUN/images/DIGEST/		where it is mounted, from the first sandbox on
  *
@@ -14,6 +16,9 @@
  */
 #include "base/list.h"
 #include "engine/engine.h"
+#include "engine/erofs/erofs_file.h"
+
+#define IMAGE_FILES_MAX (1 + EROFS_BASES_MAX)
 
 struct images {
 	int templates_fd;    /* DATA/templates */
@@ -31,13 +36,19 @@ void images_close(struct images *im); /* running jails keep their copies */
  * one. */
 must_check int images_mount(struct images *im, const struct digest *digest, int *ret_fd,
                             struct err *err);
-/* The file itself, for reading: a vm's disk. */
-must_check int images_open_file(const struct images *im, const struct digest *digest, int *ret_fd,
-                                struct err *err);
+/* The files themselves, for reading: the image, and behind it its bases in the order of *ret. The
+ * rest of fds are -1. */
+must_check int images_open_files(const struct images *im, const struct digest *digest,
+                                 int fds[IMAGE_FILES_MAX], struct erofs_bases *ret,
+                                 struct err *err);
+void image_tell_bases(const struct erofs_bases *bases, struct image_bases *ret);
 void images_drop(struct images *im, const struct digest *digest); /* the mount alone */
-/* Removes mount and file. 0 also if there is none. The caller makes sure that nobody uses it. */
+/* Removes mount and file, which stays hidden while other images need it. 0 also if there is none.
+ * The caller makes sure that nobody uses it. */
 must_check int images_remove(struct images *im, const struct digest *digest, struct err *err);
 
+/* Whether a name in DATA/templates is an image's; *ret_is_kept: it is kept for others alone. */
+bool image_parse_name(const char *name, struct digest *ret, bool *ret_is_kept);
 must_check int image_write_keeper(int dir_fd, uint64_t keeper, struct err *err);
 bool images_find(const struct images *im, const struct digest *digest, struct image_info *ret);
 void images_each(const struct images *im, void (*fn)(const struct image_info *info, void *arg),

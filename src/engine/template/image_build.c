@@ -47,6 +47,8 @@ struct image_build {
 	char name[ID_SIZE];
 	char layer[LAYER_PATH_MAX]; /* the snapshot's name, or the sandbox's id */
 	struct digest base;
+	struct digest may_need[IMAGE_FILES_MAX]; /* base, and the images that it needs */
+	size_t n_may_need;                       /* 0: the image is made of files alone */
 	struct image_build_spec spec;
 	image_build_fn fn;
 	void *arg;
@@ -110,7 +112,8 @@ static void end(struct image_build *s, const struct image_build_result *result,
 	if (dir_tree_remove(s->host->images.templates_fd, s->name) < 0)
 		log_debug("seal.leftover", "name=%s", s->name);
 	if (!err)
-		log_info("seal.done", "bytes=%llu", (unsigned long long)result->bytes);
+		log_info("seal.done", "bytes=%llu bases=%u", (unsigned long long)result->bytes,
+		         result->bases.n);
 	s->fn(result, err, s->arg);
 	loop_defer(s->host->loop, image_build_free, s);
 	start_next(s->host);
@@ -188,13 +191,18 @@ static void on_finished(struct loop *loop, int wait_status, void *arg)
 
 static void finish(struct image_build *s)
 {
+	const struct image_build_finish f = {.templates_fd = s->host->images.templates_fd,
+	                                     .name = s->name,
+	                                     .keeper = s->spec.keeper,
+	                                     .is_whole = s->spec.is_whole != 0,
+	                                     .may_need = s->may_need,
+	                                     .n_may_need = s->n_may_need};
 	struct err err;
 	int pidfd = -1;
 	int r;
 
 	s->state = IMAGE_BUILD_FINISHING;
-	r = image_build_finish_start(s->host->images.templates_fd, s->name, s->spec.keeper, &pidfd,
-	                             &s->result_fd, &err);
+	r = image_build_finish_start(&f, &pidfd, &s->result_fd, &err);
 	if (r == 0) {
 		r = loop_child_take(s->host->loop, pidfd, on_finished, s, &s->child);
 		if (r < 0)
@@ -302,28 +310,54 @@ static int make_mounts(const struct image_build *s, pid_t pid, int fds[IMAGE_BUI
 	return r == 0 ? own_tmpfs_make_sealed(&fds[IMAGE_BUILD_MOUNT_OWN_TMPFS], err) : r;
 }
 
-static int send_orders(const struct image_build *s, pid_t pid, int go_fd, int words_fd,
-                       struct err *err)
+/* Opens the images that hold the blocks of unchanged files. Of a directory of its own nothing is
+ * known to be unchanged, and the template `host` has no image. */
+static int open_bases(struct image_build *s, int fds[IMAGE_FILES_MAX], struct err *err)
 {
-	const struct image_build_orders orders = {.epoch_s = s->spec.epoch_s,
-	                                          .bytes_max = s->bytes_max,
-	                                          .is_tree = s->spec.is_tree,
-	                                          .is_small = s->spec.is_small,
-	                                          .is_whole = s->spec.is_whole,
-	                                          .is_host = digest_is_zero(&s->base)};
-	int fds[IMAGE_BUILD_MOUNT_COUNT + 1];
+	struct erofs_bases bases;
+	int r;
+
+	for (size_t i = 0; i < IMAGE_FILES_MAX; i++)
+		fds[i] = -1;
+	if (s->spec.is_tree || digest_is_zero(&s->base))
+		return 0;
+	r = images_open_files(&s->host->images, &s->base, fds, &bases, err);
+	if (r < 0)
+		return r;
+	s->may_need[0] = s->base;
+	for (size_t i = 0; i < bases.n; i++)
+		s->may_need[1 + i] = bases.list[i].digest;
+	s->n_may_need = 1 + bases.n;
+	return 0;
+}
+
+static int send_orders(struct image_build *s, pid_t pid, int go_fd, int words_fd, struct err *err)
+{
+	struct image_build_orders orders = {.epoch_s = s->spec.epoch_s,
+	                                    .bytes_max = s->bytes_max,
+	                                    .is_tree = s->spec.is_tree,
+	                                    .is_small = s->spec.is_small,
+	                                    .is_whole = s->spec.is_whole,
+	                                    .is_host = digest_is_zero(&s->base)};
+	int fds[IMAGE_BUILD_MOUNT_COUNT + 1 + IMAGE_FILES_MAX];
 	ssize_t n = 0;
 	int r;
 
 	for (size_t i = 0; i < IMAGE_BUILD_MOUNT_COUNT; i++)
 		fds[i] = -1;
 	fds[IMAGE_BUILD_MOUNT_COUNT] = words_fd;
-	r = make_mounts(s, pid, fds, err);
+	r = open_bases(s, fds + IMAGE_BUILD_MOUNT_COUNT + 1, err);
 	if (r == 0)
-		n = fd_send(go_fd, &orders, sizeof(orders), fds, ARRAY_SIZE(fds));
+		r = make_mounts(s, pid, fds, err);
+	orders.n_parts = (uint32_t)s->n_may_need;
+	memcpy(orders.parts, s->may_need, sizeof(orders.parts));
+	if (r == 0)
+		n = fd_send(go_fd, &orders, sizeof(orders), fds,
+		            IMAGE_BUILD_MOUNT_COUNT + 1 + s->n_may_need);
 	if (n < 0)
 		r = err_set(err, ERR_INTERNAL, (int)-n, "cannot send the orders");
-	for (size_t i = 0; i < IMAGE_BUILD_MOUNT_COUNT; i++)
+	fds[IMAGE_BUILD_MOUNT_COUNT] = -1; /* the caller's */
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		close_fd(&fds[i]);
 	return r;
 }
@@ -476,6 +510,14 @@ int image_build_start(struct guest_host *host, const char *id, const struct dige
 	start_next(host);
 	*ret = s;
 	return 0;
+}
+
+bool image_build_needs(const struct digest *image)
+{
+	list_for_each (&builds, struct image_build, s, link)
+		if (digest_equal(&s->base, image))
+			return true;
+	return false;
 }
 
 void image_build_cancel(struct image_build *s)

@@ -24,6 +24,8 @@ struct image_build;
 must_check int image_build_start(struct guest_host *host, const char *id, const struct digest *base,
                                  const struct image_build_spec *spec, image_build_fn fn, void *arg,
                                  struct image_build **ret, struct err *err);
+/* Whether one is under way over that image. */
+bool image_build_needs(const struct digest *image);
 void image_build_cancel(struct image_build *s);
 void image_build_sweep(
 	struct guest_host *host); /* what an earlier broker left; before the first build */

@@ -8,23 +8,30 @@
  * 292 MB to 176 MB in a second; lz4hc with larger blocks packs it to 153 MB in twelve seconds,
  * which is for images that are made once and kept. No compression would save a second, but take
  * nearly twice the disk.
+ *
+ * A root over an image becomes an image with bases (erofs_write.h): mkfs.erofs packs only what was
+ * written. It has no whiteouts, and each of its files is in its own inodes, so nothing that starts
+ * from it can tell the difference.
  */
 #include "engine/template/image_build_child.h"
 
 #include "base/fd.h"
 #include "engine/layer/own_tmpfs.h"
 #include "engine/template/image_build_names.h"
+#include "engine/template/image_build_share.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/capability.h>
 #include <linux/close_range.h>
+#include <regex.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #define PROGRAM      "/usr/bin/mkfs.erofs"
 #define CAPS         BIT64(CAP_DAC_READ_SEARCH)
@@ -32,6 +39,7 @@
 #define CPU_SECONDS  1200
 #define NICENESS     10
 #define UUID         "-Uc10c4e00-0000-4000-8000-000000000000"
+#define UPPER        "upper" /* where the files are that the sandbox has written */
 
 /* clang-format off */
 /* Files of one machine, one run or one person, and files that the fittings bring anyway. An image
@@ -58,7 +66,7 @@ static const char *const left_out[] = {
 /* clang-format on */
 
 static struct image_build_orders orders;
-static int mounts[IMAGE_BUILD_MOUNT_COUNT], words_fd;
+static int mounts[IMAGE_BUILD_MOUNT_COUNT], words_fd, part_fds[IMAGE_FILES_MAX];
 
 static int await_orders(struct jail *jail, struct err *err)
 {
@@ -66,10 +74,12 @@ static int await_orders(struct jail *jail, struct err *err)
 	size_t n = 0;
 	ssize_t r = fd_recv(jail->go_fd, &orders, sizeof(orders), fds, &n);
 
-	if (r != sizeof(orders) || n != IMAGE_BUILD_MOUNT_COUNT + 1)
+	if (r != sizeof(orders) || orders.n_parts > IMAGE_FILES_MAX ||
+	    n != IMAGE_BUILD_MOUNT_COUNT + 1 + orders.n_parts)
 		return err_set(err, ERR_INTERNAL, r < 0 ? (int)-r : EPIPE, "the broker went away");
 	memcpy(mounts, fds, sizeof(mounts));
 	words_fd = fds[IMAGE_BUILD_MOUNT_COUNT];
+	memcpy(part_fds, fds + IMAGE_BUILD_MOUNT_COUNT + 1, orders.n_parts * sizeof(int));
 	CPU_ZERO(&jail->cpus);
 	if (sched_getaffinity(0, sizeof(jail->cpus), &jail->cpus) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "sched_getaffinity");
@@ -131,7 +141,9 @@ static int mount_tree(struct err *err)
 	const char *root =
 		orders.is_host ? "userxattr,lowerdir=l/root:t/root" : "userxattr,lowerdir=l/root:b";
 
-	if (mount("overlay", "r/tree", "overlay", flags, root) < 0)
+	if (mount("overlay", "r/tree", "overlay", flags, root) < 0 ||
+	    (orders.n_parts > 0 &&
+	     (mkdir("r/" UPPER, 0755) < 0 || mount("l/root", "r/" UPPER, NULL, MS_BIND, NULL) < 0)))
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount the tree");
 	if (orders.is_host && mount("overlay", "r/tree/usr", "overlay", flags,
 	                            "userxattr,lowerdir=l/usr:t/usr:b") < 0)
@@ -151,8 +163,10 @@ static int mount_root(struct jail *jail, struct err *err)
 
 static int enter_tree(struct jail *jail, struct err *err)
 {
-	auto_fd int fd = open(orders.is_tree ? "/tree/" IMAGE_BUILD_TREE : "/tree",
-	                      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	const char *path = orders.is_tree       ? "/tree/" IMAGE_BUILD_TREE
+	                   : orders.n_parts > 0 ? "/" UPPER
+	                                        : "/tree";
+	auto_fd int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	(void)jail;
 	if (fd < 0 && orders.is_tree)
@@ -235,6 +249,67 @@ static int exec_mkfs(struct jail *jail, struct err *err)
 	return err_hint(err, "install erofs-utils on the host");
 }
 
+static bool is_left_out(const char *path)
+{
+	static regex_t compiled[ARRAY_SIZE(left_out)];
+	static size_t n;
+
+	for (; n < count_left_out(); n++)
+		if (regcomp(&compiled[n], left_out[n], REG_EXTENDED | REG_NOSUB) != 0)
+			abort();
+	for (size_t i = 0; i < n; i++)
+		if (regexec(&compiled[i], path, 0, NULL, 0) == 0)
+			return true;
+	return false;
+}
+
+/* Runs mkfs.erofs on what was written, and ends as it does if it fails. */
+static int pack_upper(struct jail *jail, struct err *err)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		(void)!exec_mkfs(jail, err);
+		(void)!fd_write_all(jail->status_fd, err, sizeof(*err));
+		_exit(1);
+	}
+	if (pid < 0)
+		return err_set(err, ERR_CAPACITY, errno, "cannot make a child");
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return err_set(err, ERR_INTERNAL, errno, "waitpid");
+	if (WIFSIGNALED(status)) {
+		(void)signal(WTERMSIG(status), SIG_DFL);
+		(void)raise(WTERMSIG(status));
+	}
+	if (status != 0)
+		_exit(1);
+	return 0;
+}
+
+/*
+ * Makes an image that leaves the blocks of unchanged files where they are. If it has something that
+ * such an image cannot have, an image of the whole tree is made instead.
+ */
+static int share_base(struct jail *jail, struct err *err)
+{
+	const struct image_build_share share = {
+		.orders = &orders, .part_fds = part_fds, .is_left_out = is_left_out};
+	int r;
+
+	if (orders.n_parts == 0)
+		return 0;
+	r = pack_upper(jail, err);
+	if (r < 0)
+		return r;
+	if (image_build_share(&share) == 0)
+		_exit(0);
+	if (unlink("/out/" IMAGE_BUILD_FILE) < 0 || chdir("/tree") < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot enter the tree");
+	return 0;
+}
+
 static const struct jail_step steps[] = {
 	{"session", jail_leave_session},
 	{"orders", await_orders},
@@ -250,6 +325,7 @@ static const struct jail_step steps[] = {
 	{"caps", drop_caps},           /* sets no_new_privs, which the filter needs */
 	{"seccomp", jail_load_filter}, /* it forbids what the steps above did */
 	{"names", check_names},        /* the first look at what a sandbox wrote */
+	{"share", share_base},
 	{"exec", exec_mkfs},
 };
 

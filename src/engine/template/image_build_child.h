@@ -15,6 +15,7 @@
  * it, without what cloche adds to every root (fittings.h).
  */
 #include "engine/jail/jail_child.h"
+#include "engine/layer/image.h"
 
 enum image_build_mount {
 	IMAGE_BUILD_MOUNT_TEMPLATE,
@@ -30,9 +31,13 @@ enum image_build_mount {
 #define IMAGE_BUILD_TREE                                                                           \
 	"template" /* the directory of a sandbox that is sealed instead of its root */
 
-struct image_build_orders { /* with the mounts and, last, the fd for its output */
+/* With the mounts, the fd for its output and, last, those of the parts. */
+struct image_build_orders {
 	uint64_t epoch_s, bytes_max;
 	uint32_t is_tree, is_small, is_whole, is_host;
+	/* The images that may be bases of the result, as struct erofs_part; 0: it has none. */
+	uint32_t n_parts, reserved;
+	struct digest parts[IMAGE_FILES_MAX];
 };
 
 _Noreturn void image_build_child_run(struct jail *jail);

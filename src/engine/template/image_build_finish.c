@@ -2,6 +2,7 @@
 #include "engine/template/image_build_finish.h"
 
 #include "base/fd.h"
+#include "engine/erofs/erofs_file.h"
 #include "engine/layer/image.h"
 #include "engine/linux/syscalls.h"
 #include "engine/template/image_build_child.h"
@@ -10,6 +11,7 @@
 #include <openssl/evp.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
@@ -32,9 +34,51 @@ static int hash_all(int fd, EVP_MD_CTX *ctx, struct image_build_result *ret, str
 	return 0;
 }
 
-static int hash_image(int dir_fd, struct image_build_result *ret, struct err *err)
+static bool may_need(const struct image_build_finish *f, const struct digest *base)
 {
-	auto_fd int fd = openat(dir_fd, IMAGE_BUILD_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	for (size_t i = 0; i < f->n_may_need; i++)
+		if (digest_equal(&f->may_need[i], base))
+			return true;
+	return false;
+}
+
+static int check_bases(int fd, const struct image_build_finish *f, struct image_build_result *ret,
+                       struct err *err)
+{
+	struct erofs_bases bases;
+	int r = erofs_read_bases(fd, &bases);
+
+	if (r < 0)
+		return err_set(err, ERR_INTERNAL, -r, "the image is damaged");
+	for (size_t i = 0; i < bases.n; i++) {
+		if (!may_need(f, &bases.list[i].digest))
+			return err_set(err, ERR_INTERNAL, EPERM,
+			               "the image needs one that it was not made over");
+	}
+	image_tell_bases(&bases, &ret->bases);
+	return 0;
+}
+
+/* The checksum of mkfs.erofs is then wrong, so it is switched off; we have a better one. */
+static int mark_whole(int fd, struct err *err)
+{
+	struct erofs_super super;
+
+	if (pread(fd, &super, sizeof(super), EROFS_SUPER_AT) != (ssize_t)sizeof(super))
+		return err_set(err, ERR_INTERNAL, errno, "cannot read the image");
+	super.feature_compat &= EROFS_COMPAT_MTIME;
+	super.checksum = 0;
+	memset(super.label, 0, sizeof(super.label));
+	memcpy(super.label, EROFS_WHOLE, sizeof(EROFS_WHOLE));
+	if (pwrite(fd, &super, sizeof(super), EROFS_SUPER_AT) != (ssize_t)sizeof(super))
+		return err_set(err, ERR_INTERNAL, errno, "cannot mark the image");
+	return 0;
+}
+
+static int hash_image(int dir_fd, const struct image_build_finish *f,
+                      struct image_build_result *ret, struct err *err)
+{
+	auto_fd int fd = openat(dir_fd, IMAGE_BUILD_FILE, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
 	struct stat st;
 	int r;
@@ -46,6 +90,10 @@ static int hash_image(int dir_fd, struct image_build_result *ret, struct err *er
 	else if (!ctx || EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) != 1)
 		r = err_set(err, ERR_INTERNAL, 0, "there is no SHA-256");
 	else
+		r = check_bases(fd, f, ret, err);
+	if (r == 0 && f->is_whole)
+		r = mark_whole(fd, err);
+	if (r == 0)
 		r = hash_all(fd, ctx, ret, err);
 	EVP_MD_CTX_free(ctx);
 	if (r == 0 && (fchown(fd, 0, 0) < 0 || fchmod(fd, 0400) < 0 || fsync(fd) < 0))
@@ -54,31 +102,31 @@ static int hash_image(int dir_fd, struct image_build_result *ret, struct err *er
 	return r;
 }
 
-static int finish(int templates_fd, const char *name, uint64_t keeper,
-                  struct image_build_result *ret, struct err *err)
+static int finish(const struct image_build_finish *f, struct image_build_result *ret,
+                  struct err *err)
 {
-	auto_fd int fd = openat(templates_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	auto_fd int fd = openat(f->templates_fd, f->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	char hex[DIGEST_HEX];
 	int r = fd < 0 ? err_set(err, ERR_INTERNAL, errno, "the image's directory is gone")
-	               : hash_image(fd, ret, err);
+	               : hash_image(fd, f, ret, err);
 
 	if (r == 0)
-		r = image_write_keeper(fd, keeper, err);
+		r = image_write_keeper(fd, f->keeper, err);
 	if (r < 0)
 		return r;
 	digest_to_hex(&ret->image, hex);
 	if (fsync(fd) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot bring the image to disk");
-	if (renameat(templates_fd, name, templates_fd, hex) < 0 && errno != EEXIST &&
+	if (renameat(f->templates_fd, f->name, f->templates_fd, hex) < 0 && errno != EEXIST &&
 	    errno != ENOTEMPTY) /* then it was here before, which is as good */
 		return err_set(err, ERR_INTERNAL, errno, "cannot name the image");
-	if (fsync(templates_fd) < 0)
+	if (fsync(f->templates_fd) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot bring the image's name to disk");
 	return 0;
 }
 
-int image_build_finish_start(int templates_fd, const char *name, uint64_t keeper, int *ret_pidfd,
-                             int *ret_fd, struct err *err)
+int image_build_finish_start(const struct image_build_finish *f, int *ret_pidfd, int *ret_fd,
+                             struct err *err)
 {
 	struct clone_args args = {.flags = CLONE_PIDFD,
 	                          .exit_signal = SIGCHLD,
@@ -90,11 +138,11 @@ int image_build_finish_start(int templates_fd, const char *name, uint64_t keeper
 		return err_set(err, ERR_INTERNAL, errno, "cannot make a pipe");
 	pid = sys_clone3(&args);
 	if (pid == 0) {
-		struct image_build_finished f = {0};
+		struct image_build_finished end = {0};
 
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-		(void)!finish(templates_fd, name, keeper, &f.result, &f.err);
-		_exit(fd_write_all(fds[1], &f, sizeof(f)) == 0 ? 0 : 1);
+		(void)!finish(f, &end.result, &end.err);
+		_exit(fd_write_all(fds[1], &end, sizeof(end)) == 0 ? 0 : 1);
 	}
 	(void)close(fds[1]);
 	if (pid < 0) {

@@ -3,7 +3,8 @@
 /*
  * The last step of an image build: DATA/templates/NAME/image.erofs is hashed and synced to disk,
  * and its directory is renamed to its digest. A child of the broker does it, because it takes long
- * for a large image.
+ * for a large image. What made the image has read files of a sandbox, so an image that needs others
+ * than those it was made over is refused: they might be somebody else's.
  */
 #include "engine/engine.h"
 
@@ -12,6 +13,15 @@ struct image_build_finished {
 	struct image_build_result result;
 };
 
+struct image_build_finish {
+	int templates_fd;
+	const char *name;
+	uint64_t keeper;
+	bool is_whole;                 /* it is marked as a step to another image */
+	const struct digest *may_need; /* the images that it may have as bases */
+	size_t n_may_need;
+};
+
 /* One struct image_build_finished comes on *ret_fd before the child ends. */
-must_check int image_build_finish_start(int templates_fd, const char *name, uint64_t keeper,
-                                        int *ret_pidfd, int *ret_fd, struct err *err);
+must_check int image_build_finish_start(const struct image_build_finish *f, int *ret_pidfd,
+                                        int *ret_fd, struct err *err);

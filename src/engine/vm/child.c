@@ -33,12 +33,13 @@
 #define ROOT_OPTIONS "mode=755,size=64k,nr_inodes=64"
 #define FIRST_HIGH   64 /* above every number that a descriptor is moved to */
 
-static int order_fds[VM_ORDER_FDS], shown_fds[SHOWN_MAX];
-static size_t n_shown;
+static int order_fds[VM_ORDER_FDS], disk_fds[SHOWN_MAX + EROFS_BASES_MAX]; /* shown ones first */
+static size_t n_shown, n_disks;
 
 static int await_orders(struct jail *jail, struct err *err)
 {
-	static_assert((int)VM_ORDER_FDS + CGROUP_TREES_MAX + SHOWN_MAX <= FD_PASS_MAX,
+	static_assert((int)VM_ORDER_FDS + CGROUP_TREES_MAX + SHOWN_MAX + EROFS_BASES_MAX <=
+	                      FD_PASS_MAX,
 	              "one message more");
 	int fds[FD_PASS_MAX];
 	size_t n = 0, others;
@@ -47,13 +48,14 @@ static int await_orders(struct jail *jail, struct err *err)
 	if (r != sizeof(jail->orders))
 		return err_set(err, ERR_INTERNAL, r < 0 ? (int)-r : EPIPE, "the broker went away");
 	n_shown = shown_count(&jail->orders.spec);
-	others = VM_ORDER_FDS + n_shown;
-	if (n < others || n > others + CGROUP_TREES_MAX)
+	n_disks = n_shown + jail->orders.n_bases;
+	others = VM_ORDER_FDS + n_disks;
+	if (jail->orders.n_bases > EROFS_BASES_MAX || n < others || n > others + CGROUP_TREES_MAX)
 		return err_set(err, ERR_INTERNAL, EPIPE, "the broker sent %zu fds", n);
 	memcpy(order_fds, fds, sizeof(order_fds));
 	jail->n_user_fds = n - others;
 	memcpy(jail->user_fds, fds + VM_ORDER_FDS, jail->n_user_fds * sizeof(int));
-	memcpy(shown_fds, fds + VM_ORDER_FDS + jail->n_user_fds, n_shown * sizeof(int));
+	memcpy(disk_fds, fds + VM_ORDER_FDS + jail->n_user_fds, n_disks * sizeof(int));
 	jail->spec = &jail->orders.spec;
 	jail->cpus = jail->orders.cpus;
 	return 0;
@@ -153,6 +155,7 @@ static int write_orders(const struct jail *jail, int *ret_fd)
 		.caps_of_root = jail_caps_of_root() | (n_shown > 0 ? BIT64(CAP_SYS_ADMIN) : 0),
 		.n_groups = (uint32_t)jail->n_user_fds,
 		.n_shown = (uint32_t)n_shown,
+		.n_bases = (uint32_t)(n_disks - n_shown),
 		.is_kvm = jail->spec->is_kvm,
 		.is_copy = jail->spec->with_memory,
 		.cpus = machine_cpus(l),
@@ -173,7 +176,7 @@ static int write_orders(const struct jail *jail, int *ret_fd)
 /* Moves the fds to the numbers of enum vmm_fd: first all out of the way, then each to its place. */
 static int sort_fds(struct jail *jail, struct err *err)
 {
-	int fds[VMM_FD_GROUPS + CGROUP_TREES_MAX + SHOWN_MAX] = {
+	int fds[VMM_FD_GROUPS + CGROUP_TREES_MAX + SHOWN_MAX + EROFS_BASES_MAX] = {
 		[VMM_FD_STATUS] = jail->status_fd,
 		[VMM_FD_LISTEN] = order_fds[VM_ORDER_LISTEN],
 		[VMM_FD_CONTROL] = order_fds[VM_ORDER_CONTROL],
@@ -185,12 +188,12 @@ static int sort_fds(struct jail *jail, struct err *err)
 		[VMM_FD_SCRATCH] = order_fds[VM_ORDER_SCRATCH],
 	};
 	const int first_shown = VMM_FD_GROUPS + (int)jail->n_user_fds;
-	const int n = first_shown + (int)n_shown;
+	const int n = first_shown + (int)n_disks;
 	int r = write_orders(jail, &fds[VMM_FD_ORDERS]);
 
 	for (size_t i = 0; i < jail->n_user_fds; i++)
 		fds[VMM_FD_GROUPS + i] = jail->user_fds[i];
-	memcpy(fds + first_shown, shown_fds, n_shown * sizeof(int));
+	memcpy(fds + first_shown, disk_fds, n_disks * sizeof(int));
 	fds[0] = fds[1] = fds[2] = open("/dev/null", O_RDWR | O_CLOEXEC);
 	for (int i = 0; r == 0 && i < n; i++) {
 		fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, FIRST_HIGH);

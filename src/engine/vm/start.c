@@ -44,6 +44,29 @@ static int check_limits(const struct guest_limits *l, struct err *err)
 	return 0;
 }
 
+/* The image and, behind the shown disks, its bases. */
+static int open_template(struct start *s, struct err *err)
+{
+	struct erofs_bases bases;
+	int fds[IMAGE_FILES_MAX];
+	int r = images_open_files(&s->g->host->images, &s->g->spec.image, fds, &bases, err);
+
+	if (r < 0)
+		return r;
+	s->own_fds[START_TEMPLATE] = fds[0];
+	memcpy(&s->own_fds[START_BASES], fds + 1, EROFS_BASES_MAX * sizeof(int));
+	return 0;
+}
+
+static size_t count_bases(const struct start *s)
+{
+	size_t n = 0;
+
+	while (n < EROFS_BASES_MAX && s->own_fds[START_BASES + n] >= 0)
+		n++;
+	return n;
+}
+
 int vm_open_machine(struct start *s, struct err *err)
 {
 	struct machine_fds fds = {-1, -1, -1};
@@ -56,8 +79,7 @@ int vm_open_machine(struct start *s, struct err *err)
 		return err_hint(err, "name a template that has an image, such as python");
 	}
 	if (r == 0)
-		r = images_open_file(&s->g->host->images, &spec->image, &s->own_fds[START_TEMPLATE],
-		                     err);
+		r = open_template(s, err);
 	if (r == 0)
 		r = machine_open(s->g->host, &fds, err);
 	s->own_fds[START_KERNEL] = fds.kernel_fd;
@@ -110,8 +132,8 @@ int vm_read_identity(const struct guest *g, struct identity *ret, struct err *er
 
 int vm_send_orders(struct start *s, struct err *err)
 {
-	const size_t n_shown = shown_count(&s->g->spec);
-	int fds[VM_ORDER_FDS + CGROUP_TREES_MAX + SHOWN_MAX];
+	const size_t n_shown = shown_count(&s->g->spec), n_bases = count_bases(s);
+	int fds[VM_ORDER_FDS + CGROUP_TREES_MAX + SHOWN_MAX + EROFS_BASES_MAX];
 	auto_fd int userns_fd = -1, usr_fd = -1, own_tmpfs_fd = -1, control_fd = -1;
 	char path[48];
 	ssize_t n;
@@ -140,10 +162,13 @@ int vm_send_orders(struct start *s, struct err *err)
 	memcpy(fds + VM_ORDER_FDS, s->jail.user_fds, s->jail.n_user_fds * sizeof(int));
 	memcpy(fds + VM_ORDER_FDS + s->jail.n_user_fds, s->own_fds + START_SHOWN,
 	       n_shown * sizeof(int));
+	memcpy(fds + VM_ORDER_FDS + s->jail.n_user_fds + n_shown, s->own_fds + START_BASES,
+	       n_bases * sizeof(int));
+	s->jail.orders.n_bases = (uint32_t)n_bases;
 	s->jail.orders.spec = s->g->spec;
 	s->jail.orders.boot_max_us = machine_boot_max_us(s->g->spec.is_kvm);
 	machine_view_pick_cpus(s->g->spec.slot, &s->g->spec.limits, &s->jail.orders.cpus);
 	n = fd_send(s->go_fd, &s->jail.orders, sizeof(s->jail.orders), fds,
-	            VM_ORDER_FDS + s->jail.n_user_fds + n_shown);
+	            VM_ORDER_FDS + s->jail.n_user_fds + n_shown + n_bases);
 	return n < 0 ? err_set(err, ERR_INTERNAL, (int)-n, "cannot send the orders") : 0;
 }

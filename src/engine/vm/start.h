@@ -16,9 +16,11 @@ enum start_fd { /* own_fds of a start: files that QEMU gets, opened by the broke
 	        START_TEMPLATE,
 	        START_FITTINGS,
 	        START_SCRATCH,
-	        START_SHOWN, /* the first of them */
+	        START_SHOWN,                           /* the first of them */
+	        START_BASES = START_SHOWN + SHOWN_MAX, /* likewise */
 };
-static_assert(START_SHOWN + SHOWN_MAX == START_OWN_FDS, "a start has no room for a vm's files");
+static_assert(START_BASES + EROFS_BASES_MAX == START_OWN_FDS,
+              "a start has no room for a vm's files");
 
 must_check int vm_open_machine(struct start *s, struct err *err);
 must_check int vm_make_disk(struct start *s, struct err *err);

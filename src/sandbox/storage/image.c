@@ -25,6 +25,7 @@
 struct image {
 	struct digest digest;
 	uint64_t bytes, keeper;
+	struct image_bases bases;
 	bool is_unwanted, is_going, is_gone;
 	UT_hash_handle hh;
 };
@@ -53,8 +54,9 @@ static struct image *find(const struct fleet *fleet, const struct digest *digest
 	return i;
 }
 
-static void add(struct images *im, const struct digest *digest, uint64_t bytes, uint64_t keeper)
+static void add(struct images *im, const struct image_info *info)
 {
+	const struct digest *digest = &info->digest;
 	struct image *i = find(im->fleet, digest);
 
 	if (!i) {
@@ -62,8 +64,9 @@ static void add(struct images *im, const struct digest *digest, uint64_t bytes, 
 		i->digest = *digest;
 		HASH_ADD(hh, im->by_digest, digest, sizeof(i->digest), i);
 	}
-	i->bytes = bytes;
-	i->keeper = keeper;
+	i->bytes = info->bytes;
+	i->keeper = info->keeper;
+	i->bases = info->bases;
 	i->is_unwanted = i->is_gone = false;
 }
 
@@ -76,6 +79,41 @@ bool image_has(const struct fleet *fleet, const struct digest *digest, uint64_t 
 	if (ret_bytes)
 		*ret_bytes = i->bytes;
 	return true;
+}
+
+bool image_needs(const struct fleet *fleet, const struct digest *digest, const struct digest *base)
+{
+	const struct image *i = find(fleet, digest);
+
+	if (digest_equal(digest, base))
+		return true;
+	for (uint32_t k = 0; i && k < i->bases.n; k++)
+		if (digest_equal(&i->bases.list[k].digest, base))
+			return true;
+	return false;
+}
+
+uint64_t image_count_shared(const struct fleet *fleet, const struct digest *digest)
+{
+	const struct image *i = find(fleet, digest);
+	uint64_t bytes = 0;
+
+	for (uint32_t k = 0; i && k < i->bases.n; k++)
+		bytes += i->bases.list[k].bytes;
+	return bytes;
+}
+
+uint64_t image_count_charged(const struct fleet *fleet, const struct digest *digest,
+                             bool (*is_free)(const struct digest *base, const void *arg),
+                             const void *arg)
+{
+	const struct image *i = find(fleet, digest);
+	uint64_t bytes = i ? i->bytes : 0;
+
+	for (uint32_t k = 0; i && k < i->bases.n; k++)
+		if (!is_free(&i->bases.list[k].digest, arg))
+			bytes += i->bases.list[k].bytes;
+	return bytes;
 }
 
 size_t image_count_users(const struct fleet *fleet, const struct digest *digest)
@@ -199,7 +237,10 @@ static void tell_sealed(struct image_seal *seal, const struct msg_reply *reply)
 		seal->done(NULL, 0, &err, seal->arg);
 		return;
 	}
-	add(im, digest, reply->seal.bytes, store_number(seal->fleet->config.store));
+	add(im, &(struct image_info){.digest = *digest,
+	                             .bytes = reply->seal.bytes,
+	                             .keeper = store_number(seal->fleet->config.store),
+	                             .bases = reply->seal.bases});
 	seal->done(digest, reply->seal.bytes, NULL, seal->arg);
 }
 
@@ -307,7 +348,7 @@ uint64_t image_seal_bytes(const struct image_seal *seal)
 
 void image_add(struct fleet *fleet, const struct image_info *info)
 {
-	add(fleet->images, &info->digest, info->bytes, info->keeper);
+	add(fleet->images, info);
 }
 
 void image_open_all(struct fleet *fleet)

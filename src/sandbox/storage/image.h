@@ -40,6 +40,15 @@ void image_seal_cancel(struct image_seal *seal);       /* done is called with an
 uint64_t image_seal_bytes(const struct image_seal *s); /* made so far */
 
 bool image_has(const struct fleet *fleet, const struct digest *image, uint64_t *ret_bytes);
+/* Whether base is that image, or one of its bases. */
+bool image_needs(const struct fleet *fleet, const struct digest *image, const struct digest *base);
+/* The bytes of the images that it needs too (its bases). */
+uint64_t image_count_shared(const struct fleet *fleet, const struct digest *image);
+/* Its own bytes, with those of the bases that are not free. A base stays on disk as long as an
+ * image needs it, even if its own template is removed. */
+uint64_t image_count_charged(const struct fleet *fleet, const struct digest *image,
+                             bool (*is_free)(const struct digest *base, const void *arg),
+                             const void *arg);
 /* Sandboxes that run on it or keep files over it. */
 size_t image_count_users(const struct fleet *fleet, const struct digest *image);
 /* The caller no longer needs it; it stays only for a template that has it or sandboxes that use

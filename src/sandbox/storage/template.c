@@ -283,20 +283,34 @@ static int admit(const struct template *t, struct err *err)
 	return quota_admit(quota, &owner, &held, /* is_create= */ false, err);
 }
 
+static bool is_of_shared(const struct digest *image, const void *arg)
+{
+	const struct fleet *fleet = arg;
+
+	list_for_each (&fleet->templates, const struct template, t, link)
+		if (template_is_shared(t) && image_needs(fleet, &t->image, image))
+			return true;
+	return false;
+}
+
 int template_publish(struct fleet *fleet, const struct template_spec *spec, struct template **ret,
                      struct err *err)
 {
 	const char *project_id = spec->project_id ? spec->project_id : "";
 	struct template *last = find_named(fleet, project_id, spec->name), *t;
-	uint64_t bytes;
 	int r = template_check_free(fleet, spec, err);
 
 	if (r < 0)
 		return r;
-	if (!image_has(fleet, &spec->image, &bytes))
+	if (!image_has(fleet, &spec->image, NULL))
 		return err_set(err, ERR_NOT_FOUND, 0, "the image is not there any more");
 	t = xnew0(struct template);
-	*t = (struct template){.fleet = fleet, .image = spec->image, .bytes = bytes};
+	/* What everybody has is free, as it is for sandboxes. What a project made itself counts for
+	 * each template that needs it: the first one may be removed, and its image is then kept. */
+	*t = (struct template){
+		.fleet = fleet,
+		.image = spec->image,
+		.bytes = image_count_charged(fleet, &spec->image, is_of_shared, fleet)};
 	list_init(&t->link);
 	id_make(t->id, "tpl");
 	(void)snprintf(t->project_id, sizeof(t->project_id), "%s", project_id);
@@ -331,7 +345,8 @@ void templates_settle(const struct fleet *fleet)
 		char hex[DIGEST_HEX];
 		uint64_t bytes = 0;
 
-		if (image_has(fleet, &t->image, &bytes) && bytes == t->bytes)
+		if (image_has(fleet, &t->image, &bytes) && bytes <= t->bytes &&
+		    bytes + image_count_shared(fleet, &t->image) >= t->bytes)
 			continue;
 		t->is_damaged = true;
 		digest_to_hex(&t->image, hex);
@@ -346,6 +361,14 @@ bool template_has_image(const struct fleet *fleet, const struct digest *image)
 {
 	list_for_each (&fleet->templates, struct template, t, link)
 		if (digest_equal(&t->image, image))
+			return true;
+	return false;
+}
+
+bool template_needs_image(const struct fleet *fleet, const struct digest *image)
+{
+	list_for_each (&fleet->templates, const struct template, t, link)
+		if (image_needs(fleet, &t->image, image))
 			return true;
 	return false;
 }
@@ -470,7 +493,9 @@ static void put_aliases(struct json_writer *w, const char *name)
 void template_to_json(const struct template *t, struct json_writer *w, const char *name)
 {
 	char hex[DIGEST_HEX], digest[DIGEST_HEX + 8];
+	uint64_t bytes = t->bytes;
 
+	(void)image_has(t->fleet, &t->image, &bytes);
 	digest_to_hex(&t->image, hex);
 	(void)snprintf(digest, sizeof(digest), "sha256:%s", hex);
 	json_open_object(w, name);
@@ -478,7 +503,8 @@ void template_to_json(const struct template *t, struct json_writer *w, const cha
 	json_put_str(w, "name", t->name);
 	json_put_bool(w, "shared", template_is_shared(t));
 	json_put_str(w, "digest", digest);
-	json_put_u64(w, "bytes", t->bytes);
+	json_put_u64(w, "bytes", bytes);
+	json_put_u64(w, "shared_bytes", image_count_shared(t->fleet, &t->image));
 	put_aliases(w, t->name);
 	json_put_u64(w, "sandboxes", image_count_users(t->fleet, &t->image));
 	json_put_u64(w, "warm_copies", t->fleet->spares->count_copies(t->fleet, &t->image));
@@ -495,6 +521,7 @@ void template_host_to_json(struct json_writer *w, const char *name)
 	json_put_bool(w, "shared", true);
 	json_put_null(w, "digest");
 	json_put_u64(w, "bytes", 0);
+	json_put_u64(w, "shared_bytes", 0);
 	put_aliases(w, TEMPLATE_HOST);
 	json_put_null(w, "sandboxes");
 	json_put_u64(w, "warm_copies", 0);

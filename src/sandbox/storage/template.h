@@ -72,5 +72,7 @@ const json_t *template_manifest(const struct template *t); /* borrowed; an objec
 /* Called when the images are known: logs each template whose image is gone or has another size. */
 void templates_settle(const struct fleet *fleet);
 bool template_has_image(const struct fleet *fleet, const struct digest *image);
+/* Whether a template has it, or has an image that needs it. */
+bool template_needs_image(const struct fleet *fleet, const struct digest *image);
 void template_to_json(const struct template *t, struct json_writer *w, const char *name);
 void template_host_to_json(struct json_writer *w, const char *name); /* the one that is none */
