@@ -502,3 +502,23 @@ def test_a_backup_is_roots_alone(host):
     assert host.place.stat().st_mode & 0o777 == 0o700
     p = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", CLOCHE, "backup", "/var/tmp/none"], capture_output=True, text=True)
     assert p.returncode == 125 and "only root" in p.stderr
+
+
+def test_a_template_over_one_that_was_deleted_comes_back(host):
+    """Its image needs that of the other one, which is in no list any more."""
+    with host.client.create() as sandbox:
+        assert sandbox.run(["sh", "-c", MAKE_TEMPLATE], user="root").exit_code == 0
+        host.client.create_template("lower", sandbox, tree=True)
+    with host.client.create(template="lower") as sandbox:
+        assert sandbox.run("echo over > /etc/over", user="root").exit_code == 0
+        upper = host.client.create_template("upper", sandbox)
+    assert upper["shared_bytes"] > upper["bytes"]
+    host.client.delete_template("lower")
+    wait_for(lambda: list(host.daemon.data.glob("templates/*.base")), what="the image to be kept")
+    assert host.backup()["templates"] == 2
+    host.lose_all_and_restore()
+    with host.client.create(template="upper") as sandbox:
+        assert sandbox.run("cat /etc/mark /etc/over").stdout == "made\nover\n"
+    wait_for(lambda: list(host.daemon.data.glob("templates/*.base")), what="the image to be hidden again")
+    host.client.delete_template("upper")
+    wait_for(lambda: not list(host.daemon.data.glob("templates/*/image.erofs")), what="both to be removed")

@@ -72,7 +72,7 @@ def test_S06_what_is_secret_or_of_one_machine_is_in_no_template(daemon, client):
     client.delete_template(made["id"])
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def shell(client):
     """A template with a shell and little else."""
     name = name_of()
