@@ -57,7 +57,6 @@ def create(daemon: Daemon, names: List[str]) -> Callable[[], float]:
 
 
 def run(direct: Daemon, count: int, images: int, bases: int, mib: int) -> List[Row]:
-    link = direct.unix()
     base_names = [f"bench-base-{i}" for i in range(bases)]
     names = [f"bench-image-{i}" for i in range(images)]
     script = BASE.replace("{mib}", str(mib)).replace("{small}", str(SMALL_FILES))
@@ -67,7 +66,7 @@ def run(direct: Daemon, count: int, images: int, bases: int, mib: int) -> List[R
     each = (disk_mib(direct) - before) / images
     took = interleave({"any": (create(direct, names), max(count, images)), "base": (create(direct, base_names[:1]), max(count, images))})
     for name in names + base_names:
-        link.call("DELETE", f"/v1/templates/{name}")
+        direct.unix().call("DELETE", f"/v1/templates/{name}")
     return [
         row(SECTION, f"disk of one, {images} of {mib} MiB over {bases}", [each], unit="MiB", peer="an image of its own", peer_took=[before / bases], limit=OWN_MOST * mib),
         row(SECTION, "making one over a base", over, peer="an image of its own", peer_took=alone),
