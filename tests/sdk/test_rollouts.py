@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from cloche import Client
 from harness.daemon import PATIENCE, ROOT, Daemon, end
 from harness.models import Models
 from harness.npm import made_once
@@ -114,7 +115,7 @@ def test_rollouts_of_verifiers_s_ask_their_model_through_the_wall(env):
 
 
 @pytest.mark.skipif(not os.environ.get("CLOCHE_TEST_HARBOR"), reason="it is run by make test-harbor")
-def test_harbor_s_trials_run_in_sandboxes(environment, client, tmp_path):
+def test_harbor_s_trials_run_in_sandboxes(tmp_path):
     """Harbor needs a newer Python than Debian 12 has: any that is in the path."""
     found = next(filter(None, map(shutil.which, ("python3.14", "python3.13", "python3.12"))), None)
     assert found, "Harbor needs Python 3.12 or newer: there is none in the path"
@@ -122,12 +123,10 @@ def test_harbor_s_trials_run_in_sandboxes(environment, client, tmp_path):
     subprocess.run([found, "-m", "venv", tmp_path / "venv"], check=True, timeout=120)
     words = ["-m", "pip", "--disable-pip-version-check", "--quiet", "install", "harbor==0.24.0", "pytest", "pytest-asyncio==1.5.0"]
     subprocess.run([python, *words], check=True, timeout=600)
-    env = {**environment, "PYTHONPATH": str(ROOT / "sdk" / "python"), "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(tmp_path), "ROLLOUT_BASE": "rollout-base"}
-    client.import_template("rollout-base", io.BytesIO(busybox_layer().bytes()))
-    try:
-        check(env, "harbor", python=python)
-    finally:
-        client.delete_template("rollout-base")
+    with running(Daemon()) as daemon, Client(daemon.url, daemon.key) as client:  # one of its own: layers that were built stay for the next build
+        own = {"CLOCHE_URL": daemon.url, "CLOCHE_API_KEY": daemon.key, "PYTHONPATH": str(ROOT / "sdk" / "python"), "ROLLOUT_BASE": "rollout-base"}
+        client.import_template("rollout-base", io.BytesIO(busybox_layer().bytes()))
+        check({**os.environ, **own, "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(tmp_path)}, "harbor", python=python)
 
 
 @pytest.mark.parametrize("words", ["ClocheDeployment", "cloche_runtime"])
