@@ -186,10 +186,11 @@ static int name_bases(char *options, size_t size, struct err *err)
 		char serial[32], name[NAME_SIZE] = "";
 
 		(void)snprintf(serial, sizeof(serial), PORT_BASE "%zu", i);
-		for (unsigned k = 0; k < TRIES && !name[0]; k++) {
+		for (unsigned k = 0; k < TRIES; k++) {
 			find_by_word("/sys/block", "serial", serial, name);
-			if (!name[0])
-				(void)usleep(TRY_US);
+			if (name[0])
+				break;
+			(void)usleep(TRY_US);
 		}
 		if (!name[0])
 			return err_set(err, ERR_INTERNAL, ENODEV, "there is no disk '%s'", serial);

@@ -96,7 +96,7 @@ def test_what_is_not_supported_is_refused_by_name(tmp_path):
     with pytest.raises(ValueError, match="several containers"):
         environment(tmp_path, fields={})
     with pytest.raises(TypeError, match="did you mean 'template'"):
-        environment(tmp_path, fields={"templat": "x"})
+        environment(tmp_path, fields={"templates": "x"})
 
 
 def test_harbor_run_scores_a_task_in_a_sandbox(tmp_path):
