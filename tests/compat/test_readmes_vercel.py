@@ -173,7 +173,7 @@ def test_its_examples_of_users_do_what_it_says(project, page, environment):
 def image(client):
     """What the page's users have pushed."""
     config = {"Env": ["PATH=/bin"], "User": "app:app", "WorkingDir": "/etc"}
-    yield client.import_template("my-repository", layout_of(busybox_layer(), config=config).tar())
+    yield client.import_template("my-repository", layout_of(busybox_layer().add("etc/group", b"app:x:1234:\n"), config=config).tar())
     forget(client, "my-repository")
 
 

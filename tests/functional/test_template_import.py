@@ -36,12 +36,12 @@ def name(client):
 
 def test_an_oci_layout_runs_with_its_env_user_and_directory(client, name):
     config = {"Env": ["PATH=/bin", "STAGE=made=here"], "User": "app:app", "WorkingDir": "/etc", "Entrypoint": ["/bin/sh"], "Cmd": ["-c", "env"]}
-    made = client.import_template(name, layout_of(busybox_layer(), config=config).tar())
+    made = client.import_template(name, layout_of(busybox_layer().add("etc/group", b"app:x:4321:\n"), config=config).tar())
     assert made["name"] == name and made["digest"].startswith("sha256:")
     assert made["manifest"]["entrypoint"] == ["/bin/sh"] and made["manifest"]["cmd"] == ["-c", "env"]
     assert made["manifest"]["imported"]["kind"] == "oci" and made["manifest"]["imported"]["layers"] == 1
     with client.create(template=name) as sandbox:
-        assert sandbox.run("cat mark; id -u; pwd; echo $STAGE").stdout == "lowest\n1234\n/etc\nmade=here\n"
+        assert sandbox.run("cat mark; id -u; id -g; pwd; echo $STAGE").stdout == "lowest\n1234\n4321\n/etc\nmade=here\n"
 
 
 def test_layers_hide_what_is_below_them(client, name):
