@@ -427,7 +427,7 @@ static void on_joined(const struct database_answer *answer, void *arg)
 	} else if (epoch <= 0) {
 		ask_epoch(m); /* it was raised between the two calls */
 	} else if (fence_joined(&m->fence, m->fence.number, (uint64_t)epoch)) {
-		log_info("cluster.joined", "node=%s name=%s epoch=%" PRIi64, m->node_text,
+		log_info("cluster.joined", "node=%s name=%s epoch=%" PRId64, m->node_text,
 		         m->config.node->name, epoch);
 		m->answered_us = clock_steady_us();
 		set_trouble(m, TROUBLE_NONE, "");

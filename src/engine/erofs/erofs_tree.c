@@ -1,30 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/erofs/erofs_tree.h"
 
+#include "engine/erofs/erofs_links.h"
+
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
-#include <uthash.h>
 
 #define DEPTH_MAX 500
 #define NODES_MAX (UINT32_C(1) << 24)
 #define OPAQUE    "user.overlay.opaque"
 
-struct linked { /* a file with several names */
-	struct {
-		uint64_t id;
-		uint64_t is_added;
-	} key;
-	struct erofs_node *node;
-	UT_hash_handle hh;
-};
-
 struct run {
 	const struct erofs_merge *merge;
 	struct erofs_tree *tree;
-	struct linked *linked;
+	struct erofs_links links;
 	char path[PATH_MAX];
 	size_t path_len;
 	unsigned depth;
@@ -71,24 +63,19 @@ static int add_node(struct run *run, const struct erofs_inode *inode, bool is_ad
 static int add_leaf(struct run *run, const struct erofs_inode *inode, bool is_added,
                     struct erofs_node **ret)
 {
-	struct linked *l = NULL, key = {.key = {inode->id, is_added}};
+	struct erofs_node *node =
+		inode->nlink > 1 ? erofs_links_find(&run->links, inode->id, is_added) : NULL;
 	int r;
 
-	if (inode->nlink > 1)
-		HASH_FIND(hh, run->linked, &key.key, sizeof(key.key), l);
-	if (l) {
-		l->node->nlink++;
-		*ret = l->node;
+	if (node) {
+		node->nlink++;
+		*ret = node;
 		return 0;
 	}
 	r = add_node(run, inode, is_added, ret);
-	if (r < 0 || inode->nlink <= 1)
-		return r;
-	l = xcalloc(1, sizeof(*l));
-	l->key = key.key;
-	l->node = *ret;
-	HASH_ADD(hh, run->linked, key, sizeof(l->key), l);
-	return 0;
+	if (r == 0 && inode->nlink > 1)
+		erofs_links_add(&run->links, inode->id, is_added, *ret);
+	return r;
 }
 
 static int push(struct run *run, const struct erofs_entry *e)
@@ -246,17 +233,6 @@ static int merge_dirs(struct run *run, const struct erofs_inode *base,
 	return r;
 }
 
-static void forget_linked(struct run *run)
-{
-	struct linked *l, *next;
-
-	for (l = run->linked; l; l = next) {
-		next = l->hh.next;
-		HASH_DEL(run->linked, l);
-		free(l);
-	}
-}
-
 int erofs_merge(const struct erofs_merge *merge, struct erofs_tree *ret)
 {
 	auto_free struct run *run = xcalloc(1, sizeof(*run));
@@ -273,7 +249,7 @@ int erofs_merge(const struct erofs_merge *merge, struct erofs_tree *ret)
 		r = merge_dirs(run, &base, &added, merge->upper_fd, &root);
 	if (r == 0)
 		root->up = root;
-	forget_linked(run);
+	erofs_links_done(&run->links);
 	if (r < 0)
 		erofs_tree_free(ret);
 	return r;

@@ -93,8 +93,10 @@ static int find_source(const struct images *im, const struct digest *digest, str
 	r = read_bases(im, name, &bases);
 	if (r == -ENOENT)
 		return err_set(err, ERR_NOT_FOUND, ENOENT, "there is no image %.12s…", name);
-	if (r < 0)
-		return err_set(err, ERR_INTERNAL, -r, "image %.12s… is damaged", name);
+	if (r < 0) {
+		(void)err_set(err, ERR_CONFLICT, -r, "image %.12s… is damaged", name);
+		return err_hint(err, "delete the template, and build or import it again");
+	}
 	for (ret->n = 0; ret->n <= bases.n; ret->n++) {
 		if (ret->n > 0)
 			name_of(im, &bases.list[ret->n - 1].digest, name);
@@ -221,7 +223,7 @@ int images_open_files(const struct images *im, const struct digest *digest,
 		return r;
 	r = erofs_read_bases(fds[0], ret);
 	if (r < 0)
-		(void)err_set(err, ERR_INTERNAL, -r, "the template's image is damaged");
+		(void)err_set(err, ERR_CONFLICT, -r, "the template's image is damaged");
 	for (size_t i = 0; i < IMAGE_FILES_MAX - 1; i++)
 		fds[1 + i] = -1;
 	for (size_t i = 0; r == 0 && i < ret->n; i++)
