@@ -48,7 +48,6 @@ def test_a_name_is_an_alias_and_its_own_means_itself(make_sandbox, group):
     assert reaches(two, f"{group}-db", one)
 
 
-@pytest.mark.vm
 def test_much_passes_unchanged_and_is_counted_at_both_ends(make_sandbox, group):
     app, db = make_sandbox(group=group, alias="app"), serve(make_sandbox(group=group, alias="db"))
     size = 20_000_000
@@ -117,7 +116,6 @@ def test_a_stopped_persistent_member_starts_when_it_is_asked_for(client, make_sa
     assert reaches(app, "db", serve(db)) and reaches(db, "app", serve(app))
 
 
-@pytest.mark.vm
 def test_a_member_that_ends_takes_its_streams_and_its_name_along(make_sandbox, group):
     app, db = make_sandbox(group=group, alias="app"), serve(make_sandbox(group=group, alias="db"))
     stream = app.start(["python3", "-S", "-c", STREAM, "db", str(PORT)])
