@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * What gateway and member say to each other, over one SOCK_SEQPACKET socket. Each message begins
+ * with a head; a stream's descriptor comes with its message (SCM_RIGHTS). Neither side believes
+ * the other about lengths, counts or kinds: a message that is wrong ends the socket.
+ *
+ *	member ─► gateway	WORD at each change, NODES at each change
+ *	gateway ─► member	OPEN: a stream to a node's gateway	◄─ OPENED, with the stream
+ *	member ─► gateway	ARRIVED: a peer's stream, which speaks HTTP/1.1
+ *	gateway ─► member	CALL: something of the database	◄─ ANSWER
+ *
+ * seq is the asker's own number; an answer bears it again. What is asked and not answered when
+ * the member ends has failed: the gateway says so to whoever waits.
+ */
+#include "cluster/tag.h"
+#include "cluster/word.h"
+
+#define CLUSTER_MESSAGE_MAX (64 * 1024)
+#define CLUSTER_NODES_MAX   256 /* rows of one message; more come as further ones */
+
+enum cluster_message {
+	CLUSTER_WORD = 1,
+	CLUSTER_NODES,
+	CLUSTER_OPEN,
+	CLUSTER_OPENED,
+	CLUSTER_ARRIVED,
+	CLUSTER_CALL,
+	CLUSTER_ANSWER,
+};
+
+struct cluster_head {
+	uint32_t kind; /* of enum cluster_message */
+	uint32_t seq;
+};
+
+struct cluster_node_row {
+	uint32_t node;
+	uint32_t is_alive; /* by the newest figures */
+	uint32_t is_cordoned;
+	uint32_t tags[TAGS_PER_NODE];
+	char name[64];
+	char address[128]; /* HOST:PORT of its member */
+};
+
+/* All nodes, this one among them: first = 0 begins a new list, which holds when its last row is
+ * there. */
+struct cluster_nodes {
+	struct cluster_head head;
+	uint32_t first, n, total;
+	struct cluster_node_row rows[];
+};
+
+struct cluster_open {
+	struct cluster_head head;
+	uint32_t node;
+};
+
+struct cluster_opened {
+	struct cluster_head head;
+	int32_t error; /* 0: a descriptor comes with it; else a negative errno */
+	char message[200];
+};
+
+struct cluster_arrived {
+	struct cluster_head head;
+	uint32_t from; /* the node of the peer's certificate */
+};
+
+/* JSON behind the head, to the message's end; {"call": NAME, …}. An answer has "error" {code,
+ * message} or the call's own fields. */
+struct cluster_call {
+	struct cluster_head head;
+	char json[];
+};
