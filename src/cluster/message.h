@@ -10,14 +10,22 @@
  *	member ─► gateway	ARRIVED: a peer's stream, which speaks HTTP/1.1
  *	gateway ─► member	CALL: something of the database	◄─ ANSWER
  *
- * seq is the asker's own number; an answer bears it again. What is asked and not answered when
- * the member ends has failed: the gateway says so to whoever waits.
+ * seq is the asker's own number, never 0; an answer bears it again. What is asked and not answered
+ * when the member ends has failed: the gateway says so to whoever waits. A message that answers
+ * nothing has seq 0.
+ *
+ * The two ends are src/daemon/gateway/cluster_link.h and src/member/gateway_link.h.
  */
 #include "cluster/tag.h"
 #include "cluster/word.h"
 
+#include <assert.h>
+
 #define CLUSTER_MESSAGE_MAX (64 * 1024)
-#define CLUSTER_NODES_MAX   256 /* rows of one message; more come as further ones */
+#define CLUSTER_NODES_MAX   240 /* rows of one message; more come as further ones */
+#define CLUSTER_NODES_TOTAL 16384
+#define CLUSTER_ASKS_MAX    4096       /* under way; the gateway asks no more */
+#define CLUSTER_NO_TAG      UINT32_MAX /* in the place of a tag that a node has not */
 
 enum cluster_message {
 	CLUSTER_WORD = 1,
@@ -32,6 +40,11 @@ enum cluster_message {
 struct cluster_head {
 	uint32_t kind; /* of enum cluster_message */
 	uint32_t seq;
+};
+
+struct cluster_told {
+	struct cluster_head head;
+	struct cluster_word word;
 };
 
 struct cluster_node_row {
@@ -73,3 +86,7 @@ struct cluster_call {
 	struct cluster_head head;
 	char json[];
 };
+
+static_assert(sizeof(struct cluster_nodes) + CLUSTER_NODES_MAX * sizeof(struct cluster_node_row) <=
+                      CLUSTER_MESSAGE_MAX,
+              "the largest list of nodes is no message");

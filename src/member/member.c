@@ -18,20 +18,21 @@
 #include "base/parse.h"
 #include "base/units.h"
 #include "cluster/watch.h"
-#include "cluster/word.h"
 #include "member/database.h"
+#include "member/directory.h"
+#include "member/gateway_link.h"
 #include "member/papers/signing.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #define WATCHES      3
 #define CONNECT_US   (5 * SECOND_US)
 #define WORK_CALL_US (10 * SECOND_US)
 #define JSON_MAX     ((size_t)200000) /* values of a directory of some thousand nodes */
 #define BEATS_OF     3                /* in a fence_after: two may be lost */
+#define DIRECTORY_US (5 * SECOND_US)
 #define SKEW_MAX_US  (int64_t) SECOND_US
 
 struct watched {
@@ -55,9 +56,10 @@ struct member {
 	enum trouble told_trouble;
 	uint64_t answered_us, round_trip_us, sent_us;
 	int64_t skew_us;
-	uint64_t directory_number, directory_asked;
-	size_t n_nodes;
-	struct tag_map tags;
+	struct gateway_link *link; /* NULL: there is no gateway */
+	struct directory directory;
+	uint64_t directory_asked, directory_us;
+	bool has_taken_over; /* a node, since the directory was read */
 	bool is_signing;
 };
 
@@ -76,12 +78,12 @@ static void tell_gateway(const struct member *m)
 	                            .node = m->config.node ? m->config.node->node : 0,
 	                            .epoch = m->fence.epoch};
 
-	if (m->config.link_fd < 0)
+	if (!m->link)
 		return;
 	(void)snprintf(word.code, sizeof(word.code), "%s", trouble_code(m->trouble));
 	(void)snprintf(word.message, sizeof(word.message), "%s", m->message);
 	(void)snprintf(word.hint, sizeof(word.hint), "%s", trouble_hint(m->trouble));
-	(void)!send(m->config.link_fd, &word, sizeof(word), MSG_DONTWAIT | MSG_NOSIGNAL);
+	gateway_link_word(m->link, &word);
 }
 
 /* Looks at the clock, and tells if the state is another one. */
@@ -194,6 +196,7 @@ static void take_over(struct member *m, struct watched *w, const char *sql)
 	if (call(m, m->work, sql, more, ARRAY_SIZE(more), on_takeover) < 0)
 		return; /* with the next beat's answer */
 	w->claimed_epoch = w->watch.epoch;
+	m->has_taken_over = true;
 }
 
 static void judge(struct member *m, struct watched *w)
@@ -279,32 +282,24 @@ static void on_directory(const struct database_answer *answer, void *arg)
 {
 	struct member *m = arg;
 	auto_json json_t *all = answer->rows ? json_at(answer->rows, "directory") : NULL;
-	const json_t *nodes = json_object_get(all, "nodes"), *node, *tag;
-	const size_t n = json_array_size(nodes);
-	auto_free struct tag_row *rows = xnew0n(struct tag_row, n * TAGS_PER_NODE + 1);
-	size_t i, k, n_rows = 0;
+	int r;
 
 	m->directory_asked = 0;
+	m->directory_us = clock_steady_us();
+	m->has_taken_over = false;
 	if (!all) {
 		on_work_done(answer, arg);
 		return;
 	}
-	json_array_foreach(nodes, i, node)
-	{
-		json_array_foreach(json_object_get(node, "tags"), k, tag)
-		{
-			if (k < TAGS_PER_NODE)
-				rows[n_rows++] = (struct tag_row){(uint32_t)json_integer_value(tag),
-				                                  (uint32_t)natural(node, "node")};
-		}
-	}
-	if (tag_map_set(&m->tags, rows, n_rows) < 0) {
-		log_warn("cluster.directory_refused", "nodes=%zu", n);
+	r = directory_set(&m->directory, all);
+	if (r < 0) {
+		log_warn("cluster.directory_refused", "error='%s'", strerror(-r));
 		return;
 	}
-	m->n_nodes = n;
-	m->directory_number = natural(all, "number");
-	log_info("cluster.directory", "nodes=%zu number=%" PRIu64, n, m->directory_number);
+	log_info("cluster.directory", "nodes=%zu number=%" PRIu64, m->directory.n,
+	         m->directory.number);
+	if (m->link)
+		gateway_link_nodes(m->link, m->directory.nodes, m->directory.n);
 }
 
 static void on_certified(const struct database_answer *answer, void *arg)
@@ -349,12 +344,23 @@ static void on_requests(const struct database_answer *answer, void *arg)
 	}
 }
 
+/* Nodes that go silent or join anew do not change the directory's number: it is read again while
+ * there is one that is not alive, and after one was taken over. */
+static bool is_stale(const struct member *m)
+{
+	bool is_any_silent = m->has_taken_over;
+
+	for (size_t i = 0; i < m->directory.n; i++)
+		is_any_silent |= !m->directory.nodes[i].is_alive;
+	return is_any_silent && clock_steady_us() >= m->directory_us + DIRECTORY_US;
+}
+
 /* What the answer says that there is to do. */
 static void follow_up(struct member *m, const PGresult *rows)
 {
 	uint64_t directory = (uint64_t)MAX(number_at(rows, "directory_number"), 0);
 
-	if (directory != m->directory_number && directory != m->directory_asked &&
+	if ((directory != m->directory.number || is_stale(m)) && directory != m->directory_asked &&
 	    call(m, m->work, "SELECT cluster.directory($1::int, $2)", NULL, 0, on_directory) == 0)
 		m->directory_asked = directory;
 	if (m->config.authority->key && !m->is_signing && number_at(rows, "n_requests") > 0 &&
@@ -579,6 +585,39 @@ struct member *member_new(const struct member_config *config)
 	return m;
 }
 
+static void on_open(uint32_t seq, uint32_t node, void *arg)
+{
+	struct member *m = arg;
+
+	(void)node;
+	gateway_link_opened(m->link, seq, -EHOSTUNREACH, "this member opens no streams", -1);
+}
+
+/* What the gateway asks of the database: a row for each call belongs here. */
+static void on_call(uint32_t seq, const char *name, const json_t *call_json, void *arg)
+{
+	struct member *m = arg;
+	auto_free char *message = xasprintf("there is no call '%.40s'", name);
+
+	(void)call_json;
+	gateway_link_refuse(m->link, seq, "unsupported", message);
+}
+
+static void on_link_ended(void *arg)
+{
+	struct member *m = arg;
+
+	loop_stop(m->config.loop);
+}
+
+int member_link(struct member *m, int fd)
+{
+	static const struct gateway_link_ops ops = {
+		.open = on_open, .call = on_call, .ended = on_link_ended};
+
+	return gateway_link_new(m->config.loop, fd, &ops, m, &m->link);
+}
+
 void member_start(struct member *m)
 {
 	look(m);
@@ -616,7 +655,7 @@ json_t *member_status(const struct member *m)
 		m->beats && database_is_up(m->beats), "epoch", (json_int_t)m->fence.epoch, "beats",
 		(json_int_t)m->fence.number, "fence_after_ms",
 		(json_int_t)(m->rules.fence_after_us / 1000), "lost_after_ms",
-		(json_int_t)(m->rules.lost_after_us / 1000), "nodes", (json_int_t)m->n_nodes,
+		(json_int_t)(m->rules.lost_after_us / 1000), "nodes", (json_int_t)m->directory.n,
 		"watching", watching(m), "signs", m->config.authority->key != NULL,
 		"certificate_end_s", (json_int_t)m->config.certificate_end_s);
 

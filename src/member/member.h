@@ -27,9 +27,11 @@ struct member_config {
 	int64_t certificate_end_s;
 	enum trouble trouble; /* that it cannot start with; its message */
 	const char *message;
-	int link_fd; /* to the gateway, which is told of each change (cluster/word.h); -1: none */
 };
 
 struct member *member_new(const struct member_config *config);
+/* The socket to the gateway (gateway_link.h), which the member then owns: the loop stops when it
+ * ends. Before member_start(). */
+must_check int member_link(struct member *m, int fd);
 void member_start(struct member *m);
 json_t *member_status(const struct member *m); /* for json_decref() */

@@ -29,7 +29,7 @@ struct member_process {
 	const struct order *order;
 	struct loop *loop;
 	struct loop_timer *beat; /* for the launcher's watchdog */
-	struct loop_io *link, *control;
+	struct loop_io *control;
 	struct node_file node;
 	struct conninfo conninfo;
 	struct authority_pems authority;
@@ -46,8 +46,8 @@ static void on_watchdog(struct loop *loop, void *arg)
 	loop_timer_set_in(p->beat, p->order->beat_ms * 1000);
 }
 
-/* Neither says anything yet: what can be read is the end. */
-static void on_peer(struct loop *loop, uint32_t events, void *arg)
+/* It says nothing: what can be read is the end. */
+static void on_launcher(struct loop *loop, uint32_t events, void *arg)
 {
 	(void)events;
 	(void)arg;
@@ -133,13 +133,12 @@ static int open_all(struct member_process *p, const struct err *trouble, int64_t
 		.certificate_end_s = end_s,
 		.trouble = trouble->code ? kind_of(trouble) : TROUBLE_NONE,
 		.message = trouble->code ? trouble->message : NULL,
-		.link_fd = (int)p->order->link_fd,
 	});
 	r = status_socket_serve(p->loop, status_fd, status_of, p->member, &p->status);
 	if (r == 0)
-		r = loop_io_add(p->loop, (int)p->order->link_fd, EPOLLIN, on_peer, p, &p->link);
+		r = member_link(p->member, (int)p->order->link_fd);
 	if (r == 0)
-		r = loop_io_add(p->loop, (int)p->order->control_fd, EPOLLIN, on_peer, p,
+		r = loop_io_add(p->loop, (int)p->order->control_fd, EPOLLIN, on_launcher, p,
 		                &p->control);
 	if (r == 0 && p->order->beat_ms > 0) {
 		p->beat = loop_timer_new(p->loop, on_watchdog, p);

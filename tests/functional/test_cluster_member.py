@@ -4,6 +4,8 @@
 import json
 import os
 import signal
+import socket
+import struct
 import subprocess
 
 import pytest
@@ -73,6 +75,34 @@ def test_a_cluster_is_made_and_a_second_node_joins_by_an_invitation(place):
     assert f"URI:cloche://{a.status()['cluster_id']}/b" in names and "DNS:b.example" in names
     tags = [set(json.loads((n.data / "cluster/node.json").read_text())["tags"]) for n in (a, b)]
     assert [len(t) for t in tags] == [16, 16] and not tags[0] & tags[1]
+
+
+def test_a_member_tells_its_gateway_of_all_nodes_and_answers_what_it_asks(place):
+    a = place.first()
+    b = place.second(a)
+    for n in (a, b):
+        n.await_state("held")
+    wait_for(lambda: a.gateway().word()["state"] == "held" and len(a.gateway().directory()) == 2, 30, "the directory of both")
+    word, nodes = a.gateway().word(), a.gateway().directory()
+    assert (word["node"], word["epoch"], word["code"]) == (1, a.status()["epoch"], "")
+    assert [(n["node"], n["name"], n["address"]) for n in nodes] == [(1, "a", "a.example:7071"), (2, "b", "b.example:7071")]
+    for n, row in zip((a, b), nodes, strict=True):
+        assert sorted(row["tags"]) == sorted(json.loads((n.data / "cluster/node.json").read_text())["tags"])
+    wait_for(lambda: all(n["is_alive"] for n in a.gateway().directory()), 30, "both alive")
+    b.kill()
+    wait_for(lambda: [n["is_alive"] for n in a.gateway().directory()] == [True, False], 60, "b is silent")
+    assert a.gateway().call({"call": "nothing_of_the_kind"})["error"]["code"] == "unsupported"
+
+
+@pytest.mark.parametrize("message", [b"", b"x", struct.pack("II", 99, 1), struct.pack("II", 6, 1) + b"{", struct.pack("II", 6, 1) + b"[]", struct.pack("III", 3, 0, 1), struct.pack("III", 3, 1, 0)])
+def test_a_member_ends_with_a_gateway_that_says_what_is_wrong(place, message):
+    a = place.first()
+    a.await_state("held")
+    if message:
+        a.gateway().socket.send(message)
+    else:
+        a.gateway().socket.shutdown(socket.SHUT_RDWR)
+    assert a.process.wait(30) == 0
 
 
 def test_the_member_has_no_rights_and_sees_its_own_directory_alone(place):

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 from pathlib import Path
@@ -108,6 +109,52 @@ def ip(*words):
     subprocess.run(["ip", *words], check=True)
 
 
+class GatewayEnd:
+    """The gateway's end of the socket to the member: src/cluster/message.h."""
+
+    STATES = ("out", "held", "fenced", "lost")
+    ROW = struct.Struct("3I16I64s128s")
+
+    def __init__(self, end):
+        self.socket, self.said, self.nodes, self.coming, self.seq, self.answers = end, None, [], [], 0, {}
+        end.setblocking(False)
+
+    def read(self):
+        with contextlib.suppress(BlockingIOError):
+            while message := self.socket.recv(1 << 16):
+                kind, seq = struct.unpack_from("II", message)
+                if kind == 1:
+                    state, node, epoch, code, text, hint = struct.unpack_from("IIQ32s300s240s", message, 8)
+                    self.said = {"state": self.STATES[state], "node": node, "epoch": epoch, "code": code.split(b"\0")[0].decode()}
+                elif kind == 2:
+                    first, n, total = struct.unpack_from("3I", message, 8)
+                    self.coming = self.coming[:first] + [self.row(message, 20 + i * self.ROW.size) for i in range(n)]
+                    self.nodes = self.coming if len(self.coming) == total else self.nodes
+                elif kind == 7:
+                    self.answers[seq] = json.loads(message[8:])
+
+    def row(self, message, at):
+        node, is_alive, is_cordoned, *tags, name, address = self.ROW.unpack_from(message, at)
+        return {"node": node, "is_alive": bool(is_alive), "is_cordoned": bool(is_cordoned), "tags": tags, "name": name.split(b"\0")[0].decode(), "address": address.split(b"\0")[0].decode()}
+
+    def word(self):
+        self.read()
+        return self.said or {"state": ""}
+
+    def directory(self):
+        self.read()
+        return self.nodes
+
+    def call(self, call):
+        self.seq += 1
+        self.socket.send(struct.pack("II", 6, self.seq) + json.dumps(call).encode())
+        wait_for(lambda: self.read() or self.seq in self.answers, 30, f"an answer to {call}")
+        return self.answers.pop(self.seq)
+
+    def close(self):
+        self.socket.close()
+
+
 class Node:
     """A machine of a cluster, as far as its member goes."""
 
@@ -157,11 +204,14 @@ class Node:
             self.process = subprocess.Popen([*self.prefix, BUILD / "cloche-cluster"], stdin=subprocess.PIPE, stdout=log, stderr=log, pass_fds=[link.fileno(), control.fileno()])
         self.process.stdin.write(json.dumps(order).encode())
         self.process.stdin.close()
-        self.launcher = (mine, ours)
+        self.launcher = (GatewayEnd(mine), ours)
         link.close()
         control.close()
         wait_for(lambda: (self.run / "cluster.sock").exists(), 30, "a member")
         return self
+
+    def gateway(self):
+        return self.launcher[0]
 
     def log(self):
         return self.log_path.read_text() if self.log_path.exists() else ""

@@ -1,17 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The gateway's end of the socket to the member (src/member): what the member says about this
- * node's place in its cluster. A member that is gone has said its last word; the launcher starts
- * another, whose socket is attached anew.
+ * The gateway's end of the socket to the member (src/member/gateway_link.h is the other; they speak
+ * cluster/message.h): what the member says about this node's place in its cluster, which other
+ * nodes there are, and what is asked of it. A member that is gone has said its last word; the
+ * launcher starts another, whose socket is attached anew.
+ *
+ * The member is believed no more than a stranger: what it says is checked, and a message that is
+ * wrong ends its socket, and so the member.
  */
-#include "cluster/word.h"
+#include "base/json/json.h"
+#include "cluster/message.h"
 #include "loop/loop.h"
 
+struct cluster_link;
+struct packets;
+
+/* What was asked is answered. error: 0, or a negative errno, and message says why; then there is
+ * nothing else. -EPIPE: the member is gone. */
+struct cluster_reply {
+	int error;
+	const char *message;
+	int fd;       /* of cluster_link_open(): the callee's */
+	json_t *json; /* of cluster_link_call(): borrowed; an object, which may have "error" */
+};
+typedef void (*cluster_reply_fn)(const struct cluster_reply *reply, void *arg);
+
+struct cluster_link_ops {
+	/* A peer's stream; fd is the callee's. */
+	void (*arrived)(uint32_t from, int fd, void *arg);
+	void (*nodes)(void *arg); /* the directory is another */
+};
+
 struct cluster_link { /* zero: this node is alone */
-	int fd;       /* where io is not NULL */
-	struct loop_io *io;
+	struct loop *loop;
+	struct packets *packets;  /* NULL: no member */
 	struct cluster_word word; /* the last one */
+	/* The directory: in the order of their numbers. */
+	struct cluster_node_row *nodes;
+	size_t n_nodes;
+	struct tag_map tags;
+	struct cluster_node_row *coming; /* a list whose last row is not there yet */
+	size_t n_coming, total_coming;
+	struct cluster_ask **asks; /* under way */
+	size_t n_asks;
+	uint32_t last_seq;
+	const struct cluster_link_ops *ops; /* NULL: nobody wants streams */
+	void *arg;
 };
 
 void cluster_link_attach(struct cluster_link *l, struct loop *loop, int fd); /* -1: does nothing */
+void cluster_link_done(struct cluster_link *l);
+/* Whether there is a cluster, and this node is in it. */
+static inline bool cluster_link_is_in(const struct cluster_link *l)
+{
+	return l->n_nodes > 0 && l->word.node != 0;
+}
+const struct cluster_node_row *cluster_link_node(const struct cluster_link *l,
+                                                 uint32_t node); /* or NULL */
+
+/* Asks for a stream to a node's gateway. fn is called once, never before it returns. */
+void cluster_link_open(struct cluster_link *l, uint32_t node, cluster_reply_fn fn, void *arg);
+/* Asks something of the database: an object with "call". fn is called once, likewise. */
+void cluster_link_call(struct cluster_link *l, const json_t *call, cluster_reply_fn fn, void *arg);
+/* Whoever asked does not want the answer any more. */
+void cluster_link_forget(struct cluster_link *l, const void *arg);
