@@ -7,6 +7,9 @@
 #	arch         "amd64" or "arm64"
 #	bytes        the most that all blobs may have together
 #	into         the directory of the layout, which it makes
+#	asks         whether somebody may have some of its lowest layers: then it names them on stdout, "cloche:chain" and what OCI calls a ChainID, and
+#	             reads on stdin how many need not be fetched
+#	skip         how many need not be fetched
 #
 # It has no credentials. Where some are due it sends the field `Authorization: Basic cloche`, and the wall puts the real ones in its place, for the hosts that
 # they are meant for. Servers are verified by the wall, too.
@@ -313,6 +316,8 @@ def write_on(path, digest, size, hashed, place):
 
 def fetch_blob(place, row):
     digest, size = row["digest"], row["size"]
+    if os.path.exists(blob_path(digest)):
+        return
     path, hashed = f"{blob_path(digest)}.{id(place)}", [hashlib.sha256()]
     open(path, "wb").close()
     retried(lambda: write_on(path, digest, size, hashed, place))
@@ -321,17 +326,47 @@ def fetch_blob(place, row):
     os.rename(path, blob_path(digest))
 
 
-def fetch_blobs(place, image):
-    global total
+def blobs_of(image):
+    """The config's row and those of the layers."""
     layers = image.get("layers")
     if not isinstance(layers, list) or len(layers) > LAYERS_MAX:
         raise Failed("invalid", f"the manifest has no layers, or more than {LAYERS_MAX}")
-    rows = {}
-    for row in [image.get("config"), *layers]:
+    rows = [image.get("config"), *layers]
+    for row in rows:
         size = row.get("size") if isinstance(row, dict) else None
         if not isinstance(size, int) or size < 0:
             raise Failed("invalid", "the manifest names a blob without its size")
-        rows[check_digest(row.get("digest"), "a blob of the manifest")] = row
+        check_digest(row.get("digest"), "a blob of the manifest")
+    return rows[0], rows[1:]
+
+
+def ask_what_is_here(place, config, layers):
+    """How many of the lowest layers need not be fetched. What the config says of them is checked where they are unpacked."""
+    global total
+    total = config["size"]
+    if total > JSON_MAX:
+        raise Failed("invalid", f"the config is over {JSON_MAX >> 20} MiB")
+    wish["asks"] = False  # once; of what another place has instead, all is fetched
+    fetch_blob(place, config)
+    with open(blob_path(config["digest"]), "rb") as f:
+        rootfs = parse(f.read(), "the config").get("rootfs")
+    ids = rootfs.get("diff_ids") if isinstance(rootfs, dict) else None
+    if not isinstance(ids, list) or len(ids) != len(layers):
+        raise Failed("invalid", "the config knows other layers than the manifest")
+    chain = None
+    for each in ids:
+        check_digest(each, "a layer of the config")
+        chain = each if chain is None else "sha256:" + hashlib.sha256(f"{chain} {each}".encode()).hexdigest()
+        print(f"cloche:chain {chain}")
+    print("cloche:chains", flush=True)
+    return int(sys.stdin.readline())
+
+
+def fetch_blobs(place, image):
+    global total
+    config, layers = blobs_of(image)
+    skip = ask_what_is_here(place, config, layers) if wish["asks"] else wish["skip"]
+    rows = {row["digest"]: row for row in (config, *layers[skip:])}
     total = sum(row["size"] for row in rows.values())
     if total > wish["bytes"]:
         raise Failed("large", f"the image has {total >> 20} MiB in its layers, and a pull may have {wish['bytes'] >> 20}")
@@ -357,6 +392,7 @@ def pull_from(place):
     else:
         raise Failed("invalid", f"indexes are nested deeper than {NESTING_MAX}")
     print(f"Pulling {wish['name']} from {place.shown}: {outermost}", flush=True)
+    print(f"cloche:image {outermost}", flush=True)
     fetch_blobs(place, value)
     with open(os.path.join(wish["into"], "index.json"), "w") as f:
         json.dump({"schemaVersion": 2, "manifests": [row]}, f)

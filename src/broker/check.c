@@ -136,8 +136,8 @@ static int check_shown(const struct msg_request *req, struct err *err)
 	const bool is_host = digest_is_zero(&req->create.image);
 	const bool is_plain =
 		!req->create.keeper && !req->create.snapshot[0] &&
-		(engine_traits(req->create.engine)->has_own_disk ? !is_host && !req->create.is_shown
-	                                                         : is_host || req->create.is_shown);
+		(engine_traits(req->create.engine)->has_own_disk ? !is_host && !req->create.shows
+	                                                         : is_host || req->create.shows);
 	bool is_over = false;
 
 	for (size_t i = 0; i < SHOWN_MAX; i++) {
@@ -239,9 +239,13 @@ static int check_create(const struct msg_request *req, const struct guest_limits
 		if (r < 0)
 			return r;
 	}
-	if (req->create.is_shown > (!digest_is_zero(&req->create.image) && !req->create.keeper))
-		return err_field(err, "is_shown", "there is nothing to show, or it would be kept");
-	r = check_shown(req, err);
+	r = check_range("shows", req->create.shows, SHOWS_NOTHING, SHOWS_IMAGE_TO_WRITE, err);
+	if (r == 0 && req->create.shows &&
+	    (digest_is_zero(&req->create.image) || req->create.keeper ||
+	     (req->create.shows == SHOWS_IMAGE_TO_WRITE && req->create.snapshot[0] != '\0')))
+		return err_field(err, "shows", "there is nothing to show, or it would be kept");
+	if (r == 0)
+		r = check_shown(req, err);
 	if (r == 0)
 		r = check_volumes(req, err);
 	if (r < 0)
@@ -277,6 +281,7 @@ static int check_seal(const struct msg_request *req, struct err *err)
 		{"bytes_max", s->bytes_max, IMAGE_LEAST, IMAGE_MOST},
 		{"keeper", s->keeper, 1, UINT64_MAX - 1},
 		{"is_tree", s->is_tree, 0, 1},
+		{"is_over", s->is_over, 0, !s->is_tree},
 		{"is_small", s->is_small, 0, 1},
 		{"is_whole", s->is_whole, 0, 1},
 	};

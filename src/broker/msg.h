@@ -61,7 +61,7 @@ struct msg_request {
 			char hostname[64];
 			uint32_t engine;      /* its number */
 			uint32_t is_resumed;  /* 1 only with a keeper */
-			uint32_t is_shown;    /* 1 only with an image and without a keeper */
+			uint32_t shows;       /* only with an image and without a keeper */
 			uint32_t with_memory; /* of enum guest_memory */
 			struct digest image;  /* and these as in struct guest_spec */
 			struct guest_limits limits;

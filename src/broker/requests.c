@@ -91,7 +91,7 @@ static int do_create(struct broker *b, const struct msg_request *req, struct msg
 	box->spec.keeper = req->create.keeper;
 	box->spec.is_resumed = req->create.is_resumed;
 	memcpy(box->spec.snapshot, req->create.snapshot, sizeof(box->spec.snapshot));
-	box->spec.is_shown = req->create.is_shown;
+	box->spec.shows = req->create.shows;
 	memcpy(box->spec.shown, req->create.shown, sizeof(box->spec.shown));
 	memcpy(box->spec.volumes, req->create.volumes, sizeof(box->spec.volumes));
 	box->spec.with_memory = req->create.with_memory;

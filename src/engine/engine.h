@@ -66,12 +66,19 @@ enum guest_memory {
 	MEMORY_WARM, /* a vm's: as MEMORY_COPY, and only with the kernel that is in use now */
 };
 
+/* Whether it is a sandbox of "host", and the image no root of it but its directory /template. */
+enum guest_shows {
+	SHOWS_NOTHING,
+	SHOWS_IMAGE,          /* which nobody can change */
+	SHOWS_IMAGE_TO_WRITE, /* what is changed there is kept aside, for a new image over it */
+};
+
 struct guest_spec {
 	char id[ID_SIZE];
 	char hostname[64];
 	uint32_t slot;        /* picked by the broker: names the uid range */
 	uint32_t is_resumed;  /* 1: starts over the layer that was kept under its id */
-	uint32_t is_shown;    /* 1: it is a sandbox of "host" and has the image at /template */
+	uint32_t shows;       /* of enum guest_shows */
 	uint32_t engine;      /* its number */
 	uint32_t is_kvm;      /* a vm's, set by its engine */
 	uint32_t with_memory; /* of enum guest_memory */
@@ -126,6 +133,7 @@ struct image_build_spec {       /* how a sandbox's root becomes an image */
 	uint64_t bytes_max;     /* of the image */
 	uint64_t keeper;        /* whoever knows of it, as of a guest's layer */
 	uint32_t is_tree;       /* 1: the directory /template of the sandbox, not its root */
+	uint32_t is_over;       /* 1: likewise, of one with SHOWS_IMAGE_TO_WRITE */
 	uint32_t is_small;      /* 1: slower to make, but smaller */
 	uint32_t is_whole;      /* 1: with temporary files, caches and logs */
 	char snapshot[ID_SIZE]; /* of its files as they were saved there; "": as they are now */

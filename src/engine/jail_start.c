@@ -62,7 +62,7 @@ static int mount_volume(struct start *s, size_t i, int userns_fd, struct err *er
 static int make_mounts(struct start *s, int userns_fd, struct err *err)
 {
 	const struct digest *image = &s->g->spec.image;
-	const bool is_shown = s->g->spec.is_shown;
+	const bool is_shown = s->g->spec.shows != SHOWS_NOTHING;
 	int image_fd = -1, r = 0;
 	struct {
 		int dir_fd;

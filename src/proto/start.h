@@ -119,7 +119,9 @@ struct start {
 	uint32_t mode;
 	uint64_t offset, size; /* with FILE_RANGE; FILE_WRITE: size is the most that may come */
 	uint32_t limit;        /* list: entries; tar in: entries */
-	uint32_t depth;        /* list, with FILE_RECURSIVE: 0 = no bound */
+	/* list, with FILE_RECURSIVE: 0 = no bound; root in, with FILE_FETCHED: how many of the
+	 * lowest layers need not be there, because path has what they are */
+	uint32_t depth;
 };
 
 bool start_is_program(enum start_kind kind); /* it runs words: all but a file operation */

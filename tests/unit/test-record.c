@@ -30,7 +30,7 @@ static struct guest_record sample(uint32_t version)
 	(void)snprintf(s->hostname, sizeof(s->hostname), "kept");
 	s->slot = 7;
 	s->is_resumed = 1;
-	s->is_shown = 1;
+	s->shows = SHOWS_IMAGE;
 	s->engine = 1;
 	s->is_kvm = 1;
 	s->with_memory = 1;

@@ -5,7 +5,8 @@
  * first, beside the target, and then looked at. The tar of a root is only moved to its place. Of an
  * image, the layers that its manifest names are put together. Where the host knows that it is a
  * root, nothing in it makes it an image. Where it was fetched from a registry, it is there as an
- * image layout.
+ * image layout; then path may have the files of its lowest layers already, over which the others
+ * are unpacked.
  *
  * Nothing here is trusted, and nothing is at stake but this sandbox, which was made for it.
  */
@@ -25,8 +26,9 @@
 #define REPLY_MAX   ((size_t)1 << 20)
 
 struct inbox {
-	int fd;        /* the archive's contents */
-	int target_fd; /* of images */
+	int fd;         /* the archive's contents */
+	int target_fd;  /* of images */
+	size_t n_there; /* so many of the lowest layers are unpacked already */
 	struct image_root_limits limits;
 	struct image_root_figures figures; /* of the root */
 	json_t *reply;
@@ -107,6 +109,36 @@ static int read_blob(const struct inbox *in, const struct oci_blob *blob, json_t
 	return read_json(in, path, &blob->digest, ret, err);
 }
 
+/* The lowest n layers, as OCI's ChainID names them together. */
+static json_t *name_chain(const struct oci_config *config, size_t n)
+{
+	char chain[DIGEST_HEX], next[DIGEST_HEX];
+
+	digest_to_hex(&config->diff_ids[0], chain);
+	for (size_t i = 1; i < n; i++) {
+		auto_free char *text = NULL;
+		struct digest digest;
+
+		digest_to_hex(&config->diff_ids[i], next);
+		text = xasprintf("sha256:%s sha256:%s", chain, next);
+		archive_reader_digest(text, strlen(text), &digest);
+		digest_to_hex(&digest, chain);
+	}
+	return json_string(chain);
+}
+
+static int tell_chains(struct inbox *in, const struct oci_config *config, struct err *err)
+{
+	if (in->n_there > config->n_diff_ids)
+		return oci_refuse(err, "it has fewer layers than are here of it");
+	if (config->n_diff_ids > 0)
+		(void)json_object_set_new(in->reply, "chain",
+		                          name_chain(config, config->n_diff_ids));
+	if (in->n_there > 0)
+		(void)json_object_set_new(in->reply, "over", name_chain(config, in->n_there));
+	return 0;
+}
+
 /* What the image says of itself is part of the answer. */
 static int use_config(struct inbox *in, const json_t *json, size_t n_layers, struct oci_config *ret,
                       struct err *err)
@@ -122,7 +154,7 @@ static int use_config(struct inbox *in, const json_t *json, size_t n_layers, str
 	(void)json_object_set_new(in->reply, "layers", json_integer((json_int_t)n_layers));
 	if (ret->label)
 		(void)json_object_set_new(in->reply, "template", json_string(ret->label));
-	return 0;
+	return tell_chains(in, ret, err);
 }
 
 /* bytes and raw as of struct image_root_layer. */
@@ -144,7 +176,7 @@ static int add_layers(const struct inbox *in, struct root *root, const struct oc
 {
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < m->n_layers; i++) {
+	for (size_t i = in->n_there; r == 0 && i < m->n_layers; i++) {
 		char path[96];
 
 		blob_path(&m->layers[i].digest, path);
@@ -219,7 +251,7 @@ static int unpack_image(struct inbox *in, const struct start *s, bool is_layout,
 	auto_call(image_root_freep) struct root *root = NULL;
 	int r;
 
-	if (mkdir(s->path, 0755) < 0)
+	if (mkdir(s->path, 0755) < 0 && (errno != EEXIST || in->n_there == 0))
 		return result_error(err, errno, "cannot make", s->path);
 	in->target_fd = open(s->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (in->target_fd < 0)
@@ -298,6 +330,7 @@ int op_image_in(struct file_call *call, struct err *err)
 	auto_call(inbox_done) struct inbox in = {
 		.fd = -1,
 		.target_fd = -1,
+		.n_there = s->flags & FILE_FETCHED ? s->depth : 0,
 		.limits = {.entries = s->limit ? s->limit : ENTRIES_MAX,
 	                   .bytes = s->size ? s->size : BYTES_MAX},
 		.reply = json_object()};

@@ -20,7 +20,6 @@
 #include "base/parse.h"
 #include "build/image/registries.h"
 #include "build/inside.h"
-#include "build/recipe/script.h"
 #include "build/registry/pull_private.h"
 #include "sandbox/network/network.h"
 #include "sandbox/network/secret_fill.h"
@@ -316,17 +315,13 @@ static void add_others(struct plan *p)
 	json_array_append_new(p->rules, json_pack("{soss}", "match", match, "action", "allow"));
 }
 
-static void make_argv(struct plan *p)
+static void make_wish(struct plan *p)
 {
 	const struct fleet_config *c = fleet_config(p->bs->config.fleet);
-	auto_json json_t *wish = json_pack(
+	p->pull->wish = json_pack(
 		"{sssssssssO sO sI ss}", "name", p->ref.name, "tag", p->ref.tag, "digest",
 		p->ref.digest, "arch", plan_arch(), "places", p->places, "signs", p->signs, "bytes",
 		(json_int_t)MIN(PULL_BYTES_MAX, c->max_limits.disk_bytes), "into", PULL_INTO);
-	auto_free char *text = json_dumps(wish, JSON_COMPACT);
-
-	p->pull->argv =
-		json_pack("[ssssss]", "/usr/bin/python3", "-I", "-S", "-c", script_pull, text);
 }
 
 int pull_plan(const struct builds *bs, const struct pull_wish *wish, struct pull **ret,
@@ -357,8 +352,9 @@ int pull_plan(const struct builds *bs, const struct pull_wish *wish, struct pull
 	r = add_origin(&p, err);
 	if (r == 0) {
 		add_others(&p);
-		make_argv(&p);
-		r = network_read(network, wish->field, &p.pull->policy, err);
+		make_wish(&p);
+		for (size_t i = 0; r == 0 && i < ARRAY_SIZE(p.pull->policies); i++)
+			r = network_read(network, wish->field, &p.pull->policies[i], err);
 	}
 	if (r < 0) {
 		pull_free(p.pull);
@@ -372,8 +368,9 @@ void pull_free(struct pull *p)
 {
 	if (!p)
 		return;
-	policy_free(p->policy);
-	json_decref(p->argv);
+	for (size_t i = 0; i < ARRAY_SIZE(p->policies); i++)
+		policy_free(p->policies[i]);
+	json_decref(p->wish);
 	free(p);
 }
 

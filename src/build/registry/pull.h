@@ -32,13 +32,27 @@ void pull_free(struct pull *p); /* NULL is fine */
 /* The reference with its host, and its tag or digest. */
 const char *pull_ref(const struct pull *p);
 
+#define PULL_LAYERS_MAX 512      /* as OCI_LAYERS_MAX */
+#define PULL_ELSEWHERE  SIZE_MAX /* of on_layers */
+
 struct pull_ops {
+	/* The image and its layers, by what OCI calls a ChainID: chains[i] stands for the layers 0
+	 * to i. None of it is verified yet. Returns how many of the lowest need not be fetched; or
+	 * PULL_ELSEWHERE: then on_end comes next, with the digest, and nothing was fetched. NULL:
+	 * all are fetched but those of pull_fetch_spec. */
+	size_t (*on_layers)(const struct digest *chains, size_t n, void *arg);
 	void (*on_progress)(uint64_t bytes, uint64_t total, void *arg);
 	/* Called once: digest is what the registry calls the image ("sha256:…"), or err says why it
 	 * is not there. */
 	void (*on_end)(const char *digest, const struct err *err, void *arg);
 };
-/* Fetches into the sandbox. Both are called from the loop. The pull is borrowed until the end. */
-struct pull_fetch *pull_fetch_begin(struct sandbox *s, struct pull *p, const struct pull_ops *ops,
+struct pull_fetch_spec { /* after PULL_ELSEWHERE */
+	const char *digest;
+	size_t n_skipped; /* of the lowest layers */
+};
+/* Fetches into the sandbox. All are called from the loop. The pull is borrowed until the end. A
+ * pull can be fetched twice. rest: NULL the first time; with it, on_layers is not called. */
+struct pull_fetch *pull_fetch_begin(struct sandbox *s, struct pull *p,
+                                    const struct pull_fetch_spec *rest, const struct pull_ops *ops,
                                     void *arg);
 void pull_fetch_cancel(struct pull_fetch *f); /* on_end is not called */

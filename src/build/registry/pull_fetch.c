@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/parse.h"
 #include "build/inside.h"
+#include "build/recipe/script.h"
 #include "build/registry/pull_private.h"
 #include "sandbox/network/network.h"
 
@@ -27,7 +28,11 @@ struct pull_fetch {
 	struct exec_watch watch;
 	uint64_t read_seq, bytes, total;
 	struct report report;
-	char digest[IMAGE_DIGEST_LEN + 1];
+	char image[IMAGE_DIGEST_LEN + 1];  /* what is pulled */
+	char digest[IMAGE_DIGEST_LEN + 1]; /* likewise, when all of it has come */
+	struct digest *chains;             /* PULL_LAYERS_MAX of them, or NULL */
+	size_t n_chains;
+	bool asks;        /* the program waits for an answer */
 	struct err error; /* code ERR_NONE: it has not failed */
 	bool is_waiting;  /* for the network: a call with this as its argument will come */
 	bool is_dead;
@@ -71,6 +76,7 @@ static void leave(struct pull_fetch *f)
 {
 	exec_watch_remove(&f->watch);
 	report_done(&f->report);
+	free(take_ptr(f->chains));
 	f->is_dead = true;
 	if (!f->is_waiting)
 		loop_defer(f->loop, release, f);
@@ -165,6 +171,21 @@ static const char *behind(const char *line, const char *prefix)
 	return strncmp(line, prefix, strlen(prefix)) == 0 ? line + strlen(prefix) : NULL;
 }
 
+/* "sha256:" and 64 digits. */
+static bool is_digest(const char *text)
+{
+	return strncmp(text, "sha256:", 7) == 0 && strlen(text) == 71 &&
+	       strspn(text + 7, "0123456789abcdef") == 64;
+}
+
+static void take_chain(struct pull_fetch *f, const char *text)
+{
+	if (!f->chains || !is_digest(text) || f->n_chains == PULL_LAYERS_MAX)
+		return;
+	if (digest_parse(text + 7, &f->chains[f->n_chains]) == 0)
+		f->n_chains++;
+}
+
 static void on_line(const char *line, size_t len, void *arg)
 {
 	struct pull_fetch *f = arg;
@@ -174,9 +195,14 @@ static void on_line(const char *line, size_t len, void *arg)
 		take_progress(f, text);
 	else if ((text = behind(line, "cloche:failed ")))
 		take_failure(f, text);
-	else if ((text = behind(line, "cloche:pulled sha256:")) && strlen(text) == 64 &&
-	         strspn(text, "0123456789abcdef") == 64)
-		(void)snprintf(f->digest, sizeof(f->digest), "sha256:%s", text);
+	else if ((text = behind(line, "cloche:pulled ")) && is_digest(text))
+		(void)snprintf(f->digest, sizeof(f->digest), "%s", text);
+	else if ((text = behind(line, "cloche:image ")) && is_digest(text))
+		(void)snprintf(f->image, sizeof(f->image), "%s", text);
+	else if ((text = behind(line, "cloche:chain ")))
+		take_chain(f, text);
+	else if (strcmp(line, "cloche:chains") == 0)
+		f->asks = f->chains != NULL;
 	else if (len > 0)
 		log_debug("pull.said", "ref='%s' line='%s'", f->pull->ref, line);
 }
@@ -211,6 +237,28 @@ static void conclude(struct pull_fetch *f, struct exec *e)
 	}
 }
 
+/* Tells the program how many layers it need not fetch. */
+static void answer(struct pull_fetch *f, struct exec *e)
+{
+	auto_free struct digest *chains = take_ptr(f->chains);
+	size_t n = f->ops->on_layers(chains, f->n_chains, f->arg);
+	char text[24];
+	int len;
+
+	f->asks = false;
+	if (n == PULL_ELSEWHERE) {
+		memcpy(f->digest, f->image, sizeof(f->digest));
+		end(f);
+		return;
+	}
+	len = snprintf(text, sizeof(text), "%zu\n", MIN(n, f->n_chains));
+	if (exec_write_stdin(e, text, (size_t)len, &f->error) == len)
+		return;
+	if (f->error.code == ERR_NONE)
+		(void)err_set(&f->error, ERR_GUEST, 0, "the sandbox of the pull takes no input");
+	end(f);
+}
+
 static void on_exec(struct exec *e, void *arg)
 {
 	struct pull_fetch *f = arg;
@@ -221,15 +269,26 @@ static void on_exec(struct exec *e, void *arg)
 		return;
 	}
 	read_output(f, e);
-	if (!exec_is_over(e))
+	if (!exec_is_over(e)) {
+		if (f->asks)
+			answer(f, e);
 		return;
+	}
 	conclude(f, e);
 	close_network(f);
+}
+
+static json_t *make_argv(const struct pull_fetch *f)
+{
+	auto_free char *text = json_dumps(f->pull->wish, JSON_COMPACT);
+
+	return json_pack("[ssssss]", "/usr/bin/python3", "-I", "-S", "-c", script_pull, text);
 }
 
 static void on_open(struct sandbox *s, const struct err *err, void *arg)
 {
 	struct pull_fetch *f = arg;
+	auto_json json_t *argv = NULL;
 	struct exec *e;
 
 	if (!takes_call(f))
@@ -239,8 +298,10 @@ static void on_open(struct sandbox *s, const struct err *err, void *arg)
 		end(f);
 		return;
 	}
+	argv = make_argv(f);
 	if (exec_start(s,
-	               &(struct exec_spec){.argv = f->pull->argv,
+	               &(struct exec_spec){.argv = argv,
+	                                   .has_stdin = f->chains != NULL,
 	                                   .user = "root",
 	                                   .cwd = "/",
 	                                   .timeout_ms = TIMEOUT_MS},
@@ -252,10 +313,20 @@ static void on_open(struct sandbox *s, const struct err *err, void *arg)
 	on_exec(e, f);
 }
 
-struct pull_fetch *pull_fetch_begin(struct sandbox *s, struct pull *p, const struct pull_ops *ops,
+struct pull_fetch *pull_fetch_begin(struct sandbox *s, struct pull *p,
+                                    const struct pull_fetch_spec *rest, const struct pull_ops *ops,
                                     void *arg)
 {
 	struct pull_fetch *f = xnew0(struct pull_fetch);
+	const bool asks = !rest && ops->on_layers;
+
+	(void)json_object_set_new(p->wish, "asks", json_boolean(asks));
+	(void)json_object_set_new(p->wish, "skip",
+	                          json_integer(rest ? (json_int_t)rest->n_skipped : 0));
+	if (rest)
+		(void)json_object_set_new(p->wish, "digest", json_string(rest->digest));
+	if (asks)
+		f->chains = xcalloc(PULL_LAYERS_MAX, sizeof(*f->chains));
 
 	f->fleet = sandbox_fleet(s);
 	f->loop = fleet_config(f->fleet)->loop;
@@ -266,7 +337,7 @@ struct pull_fetch *pull_fetch_begin(struct sandbox *s, struct pull *p, const str
 	list_init(&f->watch.link);
 	report_init(&f->report, on_line, f);
 	(void)snprintf(f->sandbox_id, sizeof(f->sandbox_id), "%s", sandbox_id(s));
-	set_network(f, s, take_ptr(p->policy), on_open);
+	set_network(f, s, take_ptr(p->policies[rest ? 1 : 0]), on_open);
 	return f;
 }
 

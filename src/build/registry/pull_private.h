@@ -7,7 +7,8 @@
 
 struct pull {
 	char ref[IMAGE_REF_MAX];
-	struct policy *policy; /* until it is lent */
-	json_t *argv;
-	char locked[200]; /* why credentials of the settings could not be used; or "" */
+	struct policy *policies[2]; /* the same twice: for a second try, elsewhere. Until they are
+	                               lent */
+	json_t *wish;               /* for guest/build/pull.py */
+	char locked[200];           /* why credentials of the settings could not be used; or "" */
 };

@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "build/inside.h"
 #include "build/registry/pull.h"
+#include "build/transfer/import_base.h"
 #include "sandbox/fileops/file_call.h"
 #include "sandbox/storage/image.h"
 #include "sandbox/storage/template.h"
@@ -35,11 +36,13 @@ struct import {
 	bool is_bare;  /* it is a root, and the manifest is known */
 	bool is_whole; /* its stream has ended */
 	bool is_left;
+	bool is_over; /* its sandbox has the image of base */
 	const struct import_ops *ops;
 	void *arg;
 	struct pull *pull;        /* the image is fetched; or NULL: it comes as a stream */
 	struct pull_fetch *fetch; /* while that is under way */
 	char *digest;             /* what the registry calls it */
+	struct import_base base;
 	struct file_call *call;
 	struct buf told;
 	uint64_t bytes, total;
@@ -109,13 +112,26 @@ static void publish(struct import *im, struct template **ret)
 		image_release(fleet, &im->image);
 }
 
+/* So that a manifest that is given to another image is not taken for what it says of its layers. */
+static void note_image(struct import *im)
+{
+	json_t *imported = json_object_get(im->manifest, "imported");
+	char hex[DIGEST_HEX];
+
+	digest_to_hex(&im->image, hex);
+	if (imported)
+		(void)json_object_set_new(imported, "image", json_string(hex));
+}
+
 /* Called when nothing is left on the host but the image, if there is one. */
 static void finish(struct import *im)
 {
 	struct template *t = NULL;
 
-	if (im->error.code == ERR_NONE)
+	if (im->error.code == ERR_NONE) {
+		note_image(im);
 		publish(im, &t);
+	}
 	if (!t)
 		log_info("import.failed", "name=%s error='%s'", im->name, im->error.message);
 	if (!im->is_left)
@@ -181,14 +197,26 @@ static uint64_t pick_epoch(const struct import *im, const json_t *told)
 	json_int_t epoch = json_integer_value(json_object_get(sealed, "epoch_s"));
 
 	if (epoch <= 0)
-		epoch = newest;
+		epoch = MAX(newest, (json_int_t)im->base.epoch_s);
 	return (uint64_t)MIN(MAX(epoch, (json_int_t)1), (json_int_t)time(NULL));
+}
+
+/* The image has the same layers as one that is here, so it is that one. */
+static void take_base(struct import *im)
+{
+	json_t *sealed = json_pack("{sIsb}", "epoch_s", (json_int_t)im->base.epoch_s, "small",
+	                           im->base.is_small);
+
+	(void)json_object_set_new(im->manifest, "sealed", sealed);
+	im->image = im->base.image;
+	end_import(im, NULL);
 }
 
 static void begin_seal(struct import *im, const json_t *told)
 {
 	json_t *sealed = json_object_get(im->manifest, "sealed");
-	const struct image_spec spec = {.is_tree = true,
+	const struct image_spec spec = {.is_tree = im->base.n_layers == 0,
+	                                .is_over = im->base.n_layers > 0,
 	                                .is_small = im->is_small ||
 	                                            json_is_true(json_object_get(sealed, "small")),
 	                                .epoch_s = pick_epoch(im, told),
@@ -221,8 +249,8 @@ static void take_field(json_t *manifest, const json_t *from, const char *name)
 static int make_manifest(struct import *im, const json_t *told, struct err *err)
 {
 	static const char *const defaults[] = {"env", "user", "cwd", "entrypoint", "cmd", "config"};
-	static const char *const facts[] = {"kind",  "layers",   "entries",
-	                                    "bytes", "left_out", "owners_changed"};
+	static const char *const facts[] = {"kind",     "layers",         "entries", "bytes",
+	                                    "left_out", "owners_changed", "chain"};
 	const char *label = json_string_value(json_object_get(told, "template"));
 	json_t *origin;
 
@@ -244,8 +272,25 @@ static int make_manifest(struct import *im, const json_t *told, struct err *err)
 	if (im->pull)
 		(void)json_object_update_new(origin, json_pack("{ssss}", "ref", pull_ref(im->pull),
 		                                               "digest", im->digest));
+	if (im->base.n_layers > 0)
+		(void)json_object_set_new(origin, "shared_layers",
+		                          json_integer((json_int_t)im->base.n_layers));
 	(void)json_object_set_new(im->manifest, "imported", origin);
 	return im->ops->check(im->manifest, err);
+}
+
+/* What the program said of the layers is now verified: those that were not fetched are those of the
+ * base. */
+static int check_base(const struct import *im, const json_t *told, struct err *err)
+{
+	const char *over = json_string_value(json_object_get(told, "over"));
+	char hex[DIGEST_HEX];
+
+	digest_to_hex(&im->base.chain, hex);
+	if (im->base.n_layers == 0 || (over && strcmp(over, hex) == 0))
+		return 0;
+	return err_set(err, ERR_FILE_INVALID, 0,
+	               "image: its layers are others than the registry told at first");
 }
 
 static void on_unpacked(const struct err *err, void *arg)
@@ -261,8 +306,10 @@ static void on_unpacked(const struct err *err, void *arg)
 		(void)err_set(&why, ERR_GUEST, 0, "the sandbox did not wait for the archive's end");
 		end_import(im, &why);
 	} else if (json_parse(buf_str(&im->told), im->told.len, &told, &why) < 0 ||
-	           make_manifest(im, told, &why) < 0) {
+	           check_base(im, told, &why) < 0 || make_manifest(im, told, &why) < 0) {
 		end_import(im, &why);
+	} else if (im->base.is_all) {
+		take_base(im);
 	} else {
 		begin_seal(im, told);
 	}
@@ -310,7 +357,8 @@ static int begin_unpacking(struct import *im, struct sandbox *s, struct err *err
 	                         .user = unconst("root"),
 	                         .path = unconst(TARGET),
 	                         .path2 = im->ref,
-	                         .limit = ENTRIES_MAX};
+	                         .limit = ENTRIES_MAX,
+	                         .depth = (uint32_t)im->base.n_layers};
 
 	return file_call_start(s, &op, &call_ops, im, &im->call, err);
 }
@@ -324,6 +372,39 @@ static void on_fetch_progress(uint64_t bytes, uint64_t total, void *arg)
 	tell(im);
 }
 
+/* Some of its layers are those of an image that is here. Then the others are fetched in a sandbox
+ * that has this image, to be unpacked over it. */
+static size_t on_layers(const struct digest *chains, size_t n, void *arg)
+{
+	struct import *im = arg;
+
+	import_find_base(im->owner, im->is_shared ? NULL : im->project_id, chains, n, &im->base);
+	if (im->base.is_all)
+		return im->base.n_layers;
+	return im->base.n_layers > 0 ? PULL_ELSEWHERE : 0;
+}
+
+static void on_left(struct sandbox *s, const struct err *err, void *arg)
+{
+	(void)s;
+	(void)err;
+	(void)arg;
+}
+
+static int create_sandbox(struct import *im, struct err *err);
+
+static void go_elsewhere(struct import *im)
+{
+	struct sandbox *s = find_sandbox(im);
+	struct err err;
+
+	if (s)
+		sandbox_delete(s, END_DELETED, on_left, NULL);
+	im->sandbox_id[0] = '\0';
+	if (create_sandbox(im, &err) < 0)
+		end_import(im, &err);
+}
+
 static void on_fetched(const char *digest, const struct err *err, void *arg)
 {
 	struct import *im = arg;
@@ -332,17 +413,37 @@ static void on_fetched(const char *digest, const struct err *err, void *arg)
 
 	im->fetch = NULL;
 	im->bytes = im->total = 0;
+	if (!err && !im->digest)
+		im->digest = xstrdup(digest);
+	if (!err && im->base.n_layers > 0 && !im->base.is_all && !im->is_over) {
+		go_elsewhere(im);
+		return;
+	}
 	if (!err && !s)
 		(void)err_set(&why, ERR_GONE, 0, "the import's sandbox has ended");
 	if (err || !s || begin_unpacking(im, s, &why) < 0) {
 		end_import(im, err ? err : &why);
 		return;
 	}
-	im->digest = xstrdup(digest);
 	import_finish(im);
 }
 
-static const struct pull_ops pull_ops = {on_fetch_progress, on_fetched};
+static const struct pull_ops pull_ops = {
+	.on_layers = on_layers, .on_progress = on_fetch_progress, .on_end = on_fetched};
+static const struct pull_ops whole_pull_ops = {.on_progress = on_fetch_progress,
+                                               .on_end = on_fetched};
+
+static void begin_fetch(struct import *im, struct sandbox *s)
+{
+	const struct pull_fetch_spec rest = {.digest = im->digest, .n_skipped = im->base.n_layers};
+	const bool asks = import_has_bases(im->owner, im->is_shared ? NULL : im->project_id);
+
+	im->is_over = im->base.n_layers > 0;
+	im->phase = IMPORT_FETCHING;
+	tell(im);
+	im->fetch = pull_fetch_begin(s, im->pull, im->is_over ? &rest : NULL,
+	                             asks ? &pull_ops : &whole_pull_ops, im);
+}
 
 static void on_created(struct sandbox *s, const struct err *err, void *arg)
 {
@@ -352,9 +453,7 @@ static void on_created(struct sandbox *s, const struct err *err, void *arg)
 	if (!err) {
 		(void)snprintf(im->sandbox_id, sizeof(im->sandbox_id), "%s", sandbox_id(s));
 		if (im->pull) {
-			im->phase = IMPORT_FETCHING;
-			tell(im);
-			im->fetch = pull_fetch_begin(s, im->pull, &pull_ops, im);
+			begin_fetch(im, s);
 			return;
 		}
 		im->phase = IMPORT_RECEIVING;
@@ -372,8 +471,12 @@ static void on_created(struct sandbox *s, const struct err *err, void *arg)
 static int create_sandbox(struct import *im, struct err *err)
 {
 	const struct fleet_config *c = fleet_config(im->owner->config.fleet);
+	const bool is_over = im->base.n_layers > 0;
 	const struct sandbox_spec spec = {
-		.template = TEMPLATE_HOST,
+		.template = is_over ? NULL : TEMPLATE_HOST,
+		.image = is_over ? &im->base.image : NULL,
+		.is_shown = is_over,
+		.is_writable = is_over,
 		.is_own = true,
 		.limits = {.memory_bytes = MIN(1024 * MIB, c->max_limits.memory_bytes),
 	                   .disk_bytes = MIN(16384 * MIB, c->max_limits.disk_bytes),

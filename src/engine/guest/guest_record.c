@@ -40,7 +40,7 @@ static const struct {
 	FIELD(spec.hostname, 4),
 	FIELD(spec.slot, 4),
 	FIELD(spec.is_resumed, 4),
-	FIELD(spec.is_shown, 4),
+	FIELD(spec.shows, 4),
 	FIELD(spec.engine, 4),
 	FIELD(spec.is_kvm, 4),
 	FIELD(spec.with_memory, 4),

@@ -38,7 +38,7 @@ static int await_orders(struct jail *jail, struct err *err)
 	jail->listen_fd = fds[JAIL_MOUNT_COUNT];
 	memcpy(jail->join_fds, fds + JAIL_MOUNT_COUNT + 1,
 	       (others - JAIL_MOUNT_COUNT - 1) * sizeof(int));
-	jail->shown_fd = jail->orders.spec.is_shown && n > others ? fds[--n] : -1;
+	jail->shown_fd = jail->orders.spec.shows && n > others ? fds[--n] : -1;
 	for (size_t i = SHOWN_MAX; i-- > 0;)
 		jail->disk_snapshot_fds[i] =
 			jail->orders.spec.shown[i][0] && n > others ? fds[--n] : -1;

@@ -25,6 +25,7 @@
 #define USR_OPTIONS   "lowerdir=t/usr:b,upperdir=l/usr,workdir=l/usr.work"
 #define SHOWN         "template" /* where an image is put that is only shown */
 #define SHOTS         "shown"    /* where snapshots are put */
+#define OVER_OPTIONS  "lowerdir=i,upperdir=l/over,workdir=l/over.work"
 #define IMAGE_OPTIONS "lowerdir=t/fit:b,upperdir=l/root,workdir=l/root.work"
 
 static int mount_overlay(const struct jail *jail, const char *at, const char *dirs)
@@ -50,6 +51,22 @@ static int mount_shown(struct jail *jail, struct err *err)
 	if (mkdir("r/" SHOWN, 0755) < 0 ||
 	    move_mount(jail->shown_fd, "", AT_FDCWD, "r/" SHOWN, MOVE_MOUNT_F_EMPTY_PATH) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot attach the image");
+	(void)close(take_fd(&jail->shown_fd));
+	return 0;
+}
+
+/* Mounts an image that is shown so that it can be changed: what is written lies beside what is
+ * written to the root, and is the upper half of a new image. */
+static int mount_writable(struct jail *jail, struct err *err)
+{
+	static const char *const dirs[] = {"i", "l/over", "l/over.work", "r/" SHOWN};
+
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++)
+		if (mkdir(dirs[i], 0755) < 0)
+			return err_set(err, ERR_INTERNAL, errno, "cannot make '%s'", dirs[i]);
+	if (move_mount(jail->shown_fd, "", AT_FDCWD, "i", MOVE_MOUNT_F_EMPTY_PATH) < 0 ||
+	    mount_overlay(jail, "r/" SHOWN, OVER_OPTIONS) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot mount the image");
 	(void)close(take_fd(&jail->shown_fd));
 	return 0;
 }
@@ -147,7 +164,7 @@ static int mount_disk_snapshots(struct jail *jail, struct err *err)
 int jail_mount_root(struct jail *jail, struct err *err)
 {
 	const bool has_disk_snapshots = jail->disk_snapshot_fds[0] >= 0;
-	const bool is_host = digest_is_zero(&jail->spec->image) || jail->spec->is_shown;
+	const bool is_host = digest_is_zero(&jail->spec->image) || jail->spec->shows;
 
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
 		if (mkdir(places[i], 0700) < 0 ||
@@ -164,6 +181,8 @@ int jail_mount_root(struct jail *jail, struct err *err)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount the usr overlay");
 	if (has_disk_snapshots)
 		return mount_disk_snapshots(jail, err);
+	if (jail->spec->shows == SHOWS_IMAGE_TO_WRITE)
+		return mount_writable(jail, err);
 	return jail->shown_fd >= 0 ? mount_shown(jail, err) : 0;
 }
 

@@ -336,6 +336,7 @@ static int send_orders(struct image_build *s, pid_t pid, int go_fd, int words_fd
 	struct image_build_orders orders = {.epoch_s = s->spec.epoch_s,
 	                                    .bytes_max = s->bytes_max,
 	                                    .is_tree = s->spec.is_tree,
+	                                    .is_over = s->spec.is_over,
 	                                    .is_small = s->spec.is_small,
 	                                    .is_whole = s->spec.is_whole,
 	                                    .is_host = digest_is_zero(&s->base)};

@@ -138,12 +138,14 @@ static int attach(struct err *err)
 static int mount_tree(struct err *err)
 {
 	const unsigned long flags = MS_NOSUID | MS_NODEV | MS_RDONLY;
-	const char *root =
-		orders.is_host ? "userxattr,lowerdir=l/root:t/root" : "userxattr,lowerdir=l/root:b";
+	const char *root = orders.is_host   ? "userxattr,lowerdir=l/root:t/root"
+	                   : orders.is_over ? "userxattr,lowerdir=l/over:b"
+	                                    : "userxattr,lowerdir=l/root:b";
+	const char *upper = orders.is_over ? "l/over" : "l/root";
 
 	if (mount("overlay", "r/tree", "overlay", flags, root) < 0 ||
 	    (orders.n_parts > 0 &&
-	     (mkdir("r/" UPPER, 0755) < 0 || mount("l/root", "r/" UPPER, NULL, MS_BIND, NULL) < 0)))
+	     (mkdir("r/" UPPER, 0755) < 0 || mount(upper, "r/" UPPER, NULL, MS_BIND, NULL) < 0)))
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount the tree");
 	if (orders.is_host && mount("overlay", "r/tree/usr", "overlay", flags,
 	                            "userxattr,lowerdir=l/usr:t/usr:b") < 0)

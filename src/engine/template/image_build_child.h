@@ -34,9 +34,9 @@ enum image_build_mount {
 /* With the mounts, the fd for its output and, last, those of the parts. */
 struct image_build_orders {
 	uint64_t epoch_s, bytes_max;
-	uint32_t is_tree, is_small, is_whole, is_host;
+	uint32_t is_tree, is_over, is_small, is_whole, is_host;
 	/* The images that may be bases of the result, as struct erofs_part; 0: it has none. */
-	uint32_t n_parts, reserved;
+	uint32_t n_parts;
 	struct digest parts[IMAGE_FILES_MAX];
 };
 

@@ -171,7 +171,9 @@ static int ask_guest(struct sandbox *s, struct err *err)
 	req.create.engine = s->engine;
 	req.create.limits = s->limits;
 	req.create.image = s->image;
-	req.create.is_shown = s->is_shown;
+	req.create.shows = !s->is_shown     ? SHOWS_NOTHING
+	                   : s->is_writable ? SHOWS_IMAGE_TO_WRITE
+	                                    : SHOWS_IMAGE;
 	memcpy(req.create.shown, s->shown, sizeof(req.create.shown));
 	memcpy(req.create.volumes, s->volumes, sizeof(req.create.volumes));
 	req.create.keeper = s->is_persistent ? store_number(s->fleet->config.store) : 0;
@@ -636,6 +638,7 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 	s->on_made = spec->on_made;
 	s->made_arg = spec->made_arg;
 	s->is_shown = spec->is_shown;
+	s->is_writable = spec->is_writable;
 	for (size_t i = 0; i < SHOWN_MAX && spec->shown[i]; i++)
 		(void)snprintf(s->shown[i], sizeof(s->shown[i]), "%s", spec->shown[i]);
 	memcpy(s->volumes, w.volumes, sizeof(s->volumes));

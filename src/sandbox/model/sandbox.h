@@ -78,7 +78,8 @@ struct sandbox_spec {      /* strings and JSON are borrowed for the call */
 	const char *image_ref;  /* instead: of a registry; who asks sets template for it. Or NULL */
 	const char *image_pull; /* of image_ref: "always", "missing"; NULL = if an hour old */
 	const struct digest *image; /* instead: an image that may have no name; or NULL */
-	bool is_shown; /* the image is not its root, but the directory /template of `host` */
+	bool is_shown;    /* the image is not its root, but the directory /template of `host` */
+	bool is_writable; /* there it can be changed, for a new image (is_over of image.h) */
 	const char *shown[SHOWN_MAX];  /* ids of snapshots of one template: their files are shown
 	                                  read-only in /shown of a sandbox of `host`, or of a vm of
 	                                  that template; NULL = none */

@@ -48,7 +48,8 @@ struct sandbox {
 	json_t *tags, *env;
 	char *template;      /* as it was named, or "host" */
 	struct digest image; /* of its template; zero = host */
-	bool is_shown;       /* as in the spec; only in sandboxes that end with this process */
+	bool is_shown; /* these two as in the spec; only in sandboxes that end with this process */
+	bool is_writable;
 	char shown[SHOWN_MAX][ID_SIZE];           /* likewise */
 	struct guest_volume volumes[VOLUMES_MAX]; /* mounted whenever it runs */
 	char snapshot_id[ID_SIZE];                /* that it was started from, or "" */

@@ -287,6 +287,7 @@ int image_ask_for_seal(struct fleet *fleet, const char id[ID_SIZE], const char *
 	                          .bytes_max = spec->bytes_max ? spec->bytes_max : BYTES_MAX,
 	                          .keeper = store_number(fleet->config.store),
 	                          .is_tree = spec->is_tree,
+	                          .is_over = spec->is_over,
 	                          .is_small = spec->is_small,
 	                          .is_whole = spec->is_whole}}};
 	struct image_seal *seal;

@@ -11,9 +11,10 @@
 struct image_seal; /* under way */
 
 struct image_spec {
-	bool is_tree;       /* the directory /template of the sandbox, not its root */
-	bool is_small;      /* slower to make, but smaller */
-	bool is_whole;      /* with temporary files and caches: a later step may want them */
+	bool is_tree;  /* the directory /template of the sandbox, not its root */
+	bool is_over;  /* the image shown there, with what was changed (is_writable of its spec) */
+	bool is_small; /* slower to make, but smaller */
+	bool is_whole; /* with temporary files and caches: a later step may want them */
 	uint64_t epoch_s;   /* no file in it is newer; 0 = now */
 	uint64_t bytes_max; /* 0 = the most there may be */
 	/* Called a few times a second with the bytes made so far; arg is that of done. May be
