@@ -15,7 +15,13 @@ setup:
 up:
 	@tools/up
 
+# Three nodes in network namespaces of this machine, with a PostgreSQL and a balancer of their own. `make down` removes them.
+.PHONY: up-cluster
+up-cluster:
+	@tools/up-cluster
+
 down:
+	@tools/up-cluster down
 	@tools/down
 
 test:

@@ -14,6 +14,7 @@
 #include "base/units.h"
 #include "broker/adopt.h"
 #include "broker/inside.h"
+#include "engine/linux/namespaces.h"
 
 #include <assert.h>
 
@@ -194,6 +195,9 @@ int broker_new(const struct broker_config *config, loop_fn fn, void *arg, struct
 	b->config.host.final_arg = b;
 	b->config.host.disk_changed = on_disk_changed;
 	b->config.host.disk_arg = b;
+	static_assert(BROKER_UID_BASE == NAMESPACES_FIRST_ID && BROKER_UIDS == NAMESPACES_IDS_EACH,
+	              "settings and engines count uids alike");
+	slots_set_range(&b->slots, config->first_slot, config->n_slots);
 	b->base = engines[0];
 	b->over = fn;
 	b->over_arg = arg;

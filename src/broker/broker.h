@@ -18,9 +18,12 @@ struct broker_config {
 	int gateway_fd;                 /* SOCK_SEQPACKET; the broker owns it, also on failure */
 	struct guest_limits max_limits; /* the hard bounds: no gateway can go past them */
 	uint32_t sandboxes_max;         /* 1 to BROKER_SLOTS */
+	uint32_t first_slot, n_slots;   /* uid ranges for new sandboxes; 0: all from the first on */
 };
 
-#define BROKER_SLOTS 32768 /* uid ranges to pick from: 0x30000000 + 32768 * 65536 fits 32 bits */
+#define BROKER_SLOTS    32768 /* uid ranges to pick from: UID_BASE + 32768 * 65536 fits 32 bits */
+#define BROKER_UID_BASE UINT64_C(0x30000000) /* of the first */
+#define BROKER_UIDS     UINT64_C(65536)      /* in each */
 
 /* Probes the engines, adopts what an earlier broker left, then serves. over is called once, when
  * the gateway is gone and nothing is in flight any more. */

@@ -214,6 +214,8 @@ int broker_main(const struct site *site, int gateway_fd, int control_fd)
 		.gateway_fd = gateway_fd,
 		.max_limits = c->max_limits,
 		.sandboxes_max = sandboxes_max,
+		.first_slot = (uint32_t)((c->uid_base - BROKER_UID_BASE) / BROKER_UIDS),
+		.n_slots = c->uid_ranges,
 	};
 	struct err err = {0};
 	int r;

@@ -424,7 +424,7 @@ int site_open_key(const struct site *s, int *ret_fd, struct err *err)
 	if (lstat(path, &st) == 0 && st.st_size == 0)
 		log_warn("daemon.key_empty", "file='%s' hint='" KEY_HINT "'", path);
 	*ret_fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (*ret_fd < 0)
+	if (*ret_fd < 0 || fchmod(*ret_fd, 0600) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot open '%s'", path);
 	return 0;
 }

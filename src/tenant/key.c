@@ -214,16 +214,23 @@ void keyring_free(struct keyring *ring)
 	free(ring);
 }
 
+static bool hash_secret(const char *secret, unsigned char hash[32])
+{
+	if (strncmp(secret, "clo_", 4) == 0 || strncmp(secret, "e2b_", 4) == 0)
+		secret += 4;
+	if (strspn(secret, "0123456789abcdef") != SECRET_DIGITS || secret[SECRET_DIGITS] != '\0')
+		return false;
+	hash_digits(secret, hash);
+	return true;
+}
+
 const struct key *keyring_check(struct keyring *ring, const char *secret)
 {
 	unsigned char hash[32];
 	struct key *key = NULL;
 
-	if (strncmp(secret, "clo_", 4) == 0 || strncmp(secret, "e2b_", 4) == 0)
-		secret += 4;
-	if (strspn(secret, "0123456789abcdef") != SECRET_DIGITS || secret[SECRET_DIGITS] != '\0')
+	if (!hash_secret(secret, hash))
 		return NULL;
-	hash_digits(secret, hash);
 	HASH_FIND(by_hash, ring->keys_by_hash, hash, sizeof(hash), key);
 	return key && key_is_good(key) ? key : NULL;
 }
@@ -394,10 +401,19 @@ static int save_line(int fd, const char *line)
 	return r;
 }
 
+/* What stands in the file; "": nothing, or it cannot be read. */
+static void read_secret(int fd, char ret[56])
+{
+	ssize_t n = pread(fd, ret, 55, 0);
+
+	ret[n < 0 ? 0 : n] = '\0';
+	ret[strcspn(ret, "\n")] = '\0';
+}
+
 /*
- * The secret is written before the key is recorded. If we die in between, the file has a secret
- * that opens nothing, and the next start writes a new one. The other order could lock everybody
- * out.
+ * A secret that is in the file already is taken: the operator has put it there, as on every node of
+ * a cluster, or an earlier start died behind the write. The secret is written before the key is
+ * recorded: the other order could lock everybody out.
  */
 static int first_key(struct keyring *ring, int fd, struct err *err)
 {
@@ -405,8 +421,17 @@ static int first_key(struct keyring *ring, int fd, struct err *err)
 		.project_id = ring->root.project_id, .name = "admin", .scope = SCOPE_ADMIN};
 	char secret[48], line[56];
 	const struct key *key;
+	bool is_given;
 	int r;
 
+	read_secret(fd, line);
+	is_given = hash_secret(line, row.hash);
+	if (line[0] && !is_given)
+		log_warn("key.file_replaced", "file='admin.key' error='it held no key: 40 digits "
+		                              "0-9a-f behind clo_'");
+	OPENSSL_cleanse(line, sizeof(line));
+	if (is_given)
+		return key_add_hashed(ring, &row, &key, err);
 	make_secret(secret, row.hash);
 	(void)snprintf(line, sizeof(line), "%s\n", secret);
 	r = save_line(fd, line);

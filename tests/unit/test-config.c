@@ -204,6 +204,44 @@ TEST(an_option_overrides_the_file_and_lists_are_replaced_then_grow)
 	(void)unlink(path);
 }
 
+TEST(uids_of_sandboxes_begin_and_end_where_the_settings_say)
+{
+	static const struct {
+		const char *text, *message;
+	} rows[] = {
+		{"uid_base = 100000",
+	         "c.toml:1: uid_base: '100000' is not between 805306368 and 2952724480"},
+		{"uid_base = 805306369", "uid_base: 805306369 is not a multiple of 65536"},
+		{"uid_base = 2887188480\nuid_ranges = 1002",
+	         "uid_ranges: there are 1001 behind uid_base"},
+		{"uid_ranges = 999", "uid_ranges: 999 are not enough for sandboxes_max, which is "
+	                             "1000: each sandbox has one, and so has each that is made "
+	                             "ahead"},
+		{"uid_base = 2952724480",
+	         "uid_ranges: 1 are not enough for sandboxes_max, which is "
+	         "1000: each sandbox has one, and so has each that is "
+	         "made ahead"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		char path[] = "/tmp/test-config-XXXXXX";
+		int fd = mkstemp(path);
+		ssize_t len = (ssize_t)strlen(rows[i].text);
+		const char *found;
+
+		CHECK(fd >= 0);
+		CHECK_INT(write(fd, rows[i].text, (size_t)len), len);
+		(void)close(fd);
+		CHECK(LOAD("--config", path) < 0);
+		found = strstr(err.message, "uid_");
+		CHECK(found != NULL && strstr(rows[i].message, found) != NULL);
+		(void)unlink(path);
+	}
+	CHECK_INT(LOAD("--uid-base", "871890944", "--uid-ranges", "1000"), 0);
+	CHECK_INT(config.uid_base, 871890944);
+	CHECK_INT(config.uid_ranges, 1000);
+}
+
 TEST(a_bad_command_line_names_the_word)
 {
 	CHECK(LOAD("--lisen", "x") < 0);

@@ -214,6 +214,26 @@ TEST(the_first_key_is_written_once_and_opens_the_door)
 	tear_down();
 }
 
+TEST(a_first_key_that_is_in_the_file_already_is_taken)
+{
+	static const char line[] = "clo_00112233445566778899aabbccddeeff00112233\n";
+	char text[64];
+	auto_free char *name = NULL;
+	int fd;
+
+	set_up();
+	name = xasprintf("%s/admin.key", dir);
+	fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	CHECK_INT(write(fd, line, sizeof(line) - 1), sizeof(line) - 1);
+	CHECK_INT(keyring_ensure_admin(ring, fd, NULL), 0);
+	CHECK(fd_read_file(AT_FDCWD, name, text, sizeof(text)) > 0);
+	CHECK(strncmp(text, line, sizeof(line) - 2) == 0);
+	CHECK_INT(key_scope(keyring_check(ring, "00112233445566778899aabbccddeeff00112233")),
+	          SCOPE_ADMIN);
+	(void)close(fd);
+	tear_down();
+}
+
 TEST(a_key_as_json_has_no_secret)
 {
 	struct buf out = BUF_INIT(4096);

@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "base/text/nearest.h"
 #include "base/units.h"
+#include "broker/broker.h"
 #include "daemon/config/quantity.h"
 #include "daemon/config/setting.h"
 
@@ -91,6 +92,7 @@ void config_init(struct config *c)
 		.output_host = 8 * GIB,
 		.request_bytes = TIB,
 		.sandboxes_max = 1000,
+		.uid_base = BROKER_UID_BASE,
 		.persistent_max = 1000,
 		.ended_max = 1000,
 		.ended_age_ms = DAY_MS,

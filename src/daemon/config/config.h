@@ -46,6 +46,8 @@ struct config {
 	uint64_t output_sandbox, output_project, output_host;
 	uint64_t request_bytes; /* of a body */
 	uint32_t sandboxes_max, persistent_max, execs_max, ended_max;
+	uint64_t uid_base;   /* of the first sandbox */
+	uint32_t uid_ranges; /* a sandbox has one; 0: all behind uid_base */
 	uint64_t ended_age_ms, ended_bytes;
 	uint64_t watchdog_ms; /* 0: parts are never replaced for being stuck */
 	uint64_t usage_period_ms, usage_kept_ms;

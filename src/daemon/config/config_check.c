@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Checks the settings as a whole: dependencies between them, and absolute paths. */
+#include "broker/broker.h"
 #include "build/image/registries.h"
 #include "build/recipe/recipe.h"
 #include "daemon/config/config.h"
@@ -8,6 +9,7 @@
 #include "net/match/url.h"
 #include "net/policy/identity_reference.h"
 
+#include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -191,6 +193,25 @@ static int check_preview(const struct config *c, struct err *err)
 	                 why);
 }
 
+/* Where a second daemon begins, the first must end. */
+static int check_uids(const struct config *c, struct err *err)
+{
+	const uint64_t left = BROKER_SLOTS - (c->uid_base - BROKER_UID_BASE) / BROKER_UIDS;
+	const uint64_t n = c->uid_ranges ? c->uid_ranges : left;
+
+	if (c->uid_base % BROKER_UIDS != 0)
+		return err_field(err, "uid_base", "%" PRIu64 " is not a multiple of %d",
+		                 c->uid_base, (int)BROKER_UIDS);
+	if (n > left)
+		return err_field(err, "uid_ranges", "there are %" PRIu64 " behind uid_base", left);
+	if (n < c->sandboxes_max)
+		return err_field(err, "uid_ranges",
+		                 "%" PRIu64 " are not enough for sandboxes_max, which is %u: each "
+		                 "sandbox has one, and so has each that is made ahead",
+		                 n, c->sandboxes_max);
+	return 0;
+}
+
 int config_check(struct config *c, struct err *err)
 {
 	char **const paths[] = {&c->file,
@@ -219,7 +240,9 @@ int config_check(struct config *c, struct err *err)
 		                 "certificate and key go together");
 	if (strlen(c->currency) > CURRENCY_MAX)
 		return err_field(err, "currency", "has more than %d letters", CURRENCY_MAX);
-	r = check_engines(c->engines, err);
+	r = check_uids(c, err);
+	if (r == 0)
+		r = check_engines(c->engines, err);
 	if (r == 0 && c->default_engine && !engine_find_name(c->default_engine))
 		r = err_field(err, "default_engine", "there is no '%s'", c->default_engine);
 	if (r == 0 && c->default_engine &&

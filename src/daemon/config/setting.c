@@ -45,6 +45,8 @@ const struct setting settings[] = {
 	{"", "agent", "agent", SETTING_STRING, AT(agent), 0, 0, "path of the agent's program", true},
 	{"", "log_level", "log-level", SETTING_LEVEL, AT(log_level), 0, 0, "how much is logged: debug, info, warn or error"},
 	{"", "sandboxes_max", "sandboxes-max", SETTING_COUNT, AT(sandboxes_max), 1, BROKER_SLOTS, "most sandboxes that exist at once"},
+	{"", "uid_base", "uid-base", SETTING_COUNT64, AT(uid_base), BROKER_UID_BASE, BROKER_UID_BASE + (BROKER_SLOTS - 1) * BROKER_UIDS, "first uid of sandboxes, a multiple of 65536; two daemons on one kernel need different ones", true},
+	{"", "uid_ranges", "uid-ranges", SETTING_COUNT, AT(uid_ranges), 0, BROKER_SLOTS, "how many times 65536 uids sandboxes may have, one for each that exists at once; 0: all from uid_base up", true},
 	{"", "persistent_max", "persistent-max", SETTING_COUNT, AT(persistent_max), 0, 1000000, "most persistent sandboxes, running or not"},
 	{"", "ended_max", "ended-max", SETTING_COUNT, AT(ended_max), 1, 1000000, "how many ended sandboxes are remembered"},
 	{"", "ended_age", "ended-age", SETTING_DURATION, AT(ended_age_ms), 1000, 3650 * DAY_MS, "how long an ended sandbox is remembered"},
