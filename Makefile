@@ -78,8 +78,8 @@ test-memory:
 test-clones:
 	@CLOCHE_CLONES=$(or $(CLONES),1000) tools/test --only plain --suite functional -- -k test_a_template_is_as_it_was_after_many_copies
 
-# Kills the daemon KILLS times (default 1000) under load, then fails each system call of its operations (or FAULTS of each) and ends its process
-# there, and looks at the host after each. SEED repeats what another run has chosen.
+# Kills the daemon KILLS times (default 1000) under load, then fails each system call of its operations (or FAULTS of each; FAULTS=2/8 is the second of eight parts of all)
+# and ends its process there, and looks at the host after each. SEED repeats what another run has chosen.
 chaos:
 	@CLOCHE_CHAOS_KILLS=$(or $(KILLS),1000) CLOCHE_CHAOS_FAULTS=$(or $(FAULTS),all) CLOCHE_CHAOS_SEED=$(or $(SEED),$(shell od -An -N4 -tx4 /dev/urandom | tr -d ' ')) \
 		tools/test --only plain --suite chaos -- -s

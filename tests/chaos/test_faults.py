@@ -3,11 +3,12 @@
 for or no answer, nothing is left behind, the next one works, and the event log tells each beginning and end once.
 
 A sample of all faults is tried, of as many calls as possible, drawn by CLOCHE_CHAOS_SEED: the same each time unless that is given.
-CLOCHE_CHAOS_FAULTS says how many of each operation and part, or `all`.
+CLOCHE_CHAOS_FAULTS says how many of each operation and part, or `all`, or which part of all, such as `2/8`: the second of eight, which take turns.
 Covered are broker, spawner with the child that becomes a sandbox, and gateway, on their way through create, exec, delete, stop, resume, snapshot, rollback, fork,
 diff, apply and import, and the agent in an exec.
 """
 
+import contextlib
 import json
 import os
 import random
@@ -19,11 +20,12 @@ from harness import audit
 from harness.daemon import Daemon, call, children_of, wait_for
 from harness.running import running
 
-from chaos.faults import Fault, count_calls, faults_of, injected
+from chaos.faults import DEATH, Fault, count_calls, faults_of, injected
 from chaos.model import NO_ANSWER
 
 SAMPLE = os.environ.get("CLOCHE_CHAOS_FAULTS", "6")
 SEED = os.environ.get("CLOCHE_CHAOS_SEED") or "1"  # the same sample each time: what is new is found by the whole sweep
+IS_SWEEP = SAMPLE == "all" or "/" in SAMPLE
 OPTIONS = ["--default-memory", "128MiB", "--pool-max", "0", "--no-zygotes"]
 
 
@@ -247,6 +249,12 @@ def try_fault(daemon, operation, fault):
     return came
 
 
+def part_of(faults, words):
+    """The K-th of N parts, for words like K/N; all for `all`."""
+    place, _, count = words.partition("/")
+    return faults[int(place) - 1::int(count)] if count else faults
+
+
 def draw(faults, n, rng):
     """As many, of as many calls as there are: each call gives one before any gives a second."""
     shuffled = rng.sample(faults, len(faults))
@@ -271,6 +279,9 @@ class Tally:
             self.came += try_fault(daemon, operation, fault)
         except AssertionError as e:
             self.failures.append(f"{operation}, {fault}: {e}\n{daemon.log()[began:][-3000:]}")
+            print(f"failed: {operation}, {fault}", flush=True)
+            with contextlib.suppress(AssertionError):  # what it left would be taken for the next one's
+                clear(daemon)
 
     def __str__(self):
         return f"{self.tried} faults, {self.came} came, {len(self.failures)} failed"
@@ -278,7 +289,7 @@ class Tally:
 
 SAVING = ("snapshot", "rollback", "fork", "diff", "apply", "load")  # of these the sample has the part that does the work, of two
 SAMPLED = (("snapshot", "broker"), ("fork", "broker"))
-GROUPS = [(o, p) for o in BEFORE for p in ("broker", "spawner", "gateway") if SAMPLE == "all" or o not in SAVING or (o, p) in SAMPLED]
+GROUPS = [(o, p) for o in BEFORE for p in ("broker", "spawner", "gateway") if IS_SWEEP or o not in SAVING or (o, p) in SAMPLED]
 GROUPS += [("exec", "agent")]
 
 
@@ -287,8 +298,7 @@ def test_O03_a_call_that_fails_costs_that_operation_and_leaves_nothing(faulty, o
     faults = find_faults(faulty, operation, part)
     if not faults:
         return  # this part has nothing to do with it
-    if SAMPLE != "all":
-        faults = draw(faults, int(SAMPLE), random.Random(f"{SEED}/{operation}/{part}"))
+    faults = part_of(faults, SAMPLE) if IS_SWEEP else draw(faults, int(SAMPLE), random.Random(f"{SEED}/{operation}/{part}"))
     tally = Tally()
     for fault in faults:
         tally.add(faulty, operation, fault)
@@ -316,3 +326,19 @@ def test_a_call_to_a_sandbox_whose_connection_was_lost_waits_for_the_next_one(fa
 def test_a_create_that_could_not_be_brought_to_disk_leaves_no_sandbox(faulty):
     """Who is told of the failure does not know its id. The layers are synced by a child of the broker."""
     assert try_fault(faulty, "create", Fault("broker", "syncfs", 1, "EIO"))
+
+
+# What the sweep has found, whatever the sample draws.
+FOUND = {"a resume that the broker's death cut short is done for the next call": ("resume", Fault("broker", "mount_setattr", 1, DEATH)),
+         "a copy of files whose maker was killed is removed": ("rollback", Fault("broker", "renameat2", 1, DEATH))}
+
+
+@pytest.mark.parametrize("operation, fault", FOUND.values(), ids=FOUND.keys())
+def test_what_a_sweep_has_found(faulty, operation, fault):
+    assert try_fault(faulty, operation, fault)
+
+
+def test_a_snapshot_that_cannot_be_opened_is_not_called_missing(faulty):
+    """Whichever of the calls opens its files: none may say that there is no such snapshot."""
+    calls = [fault for fault in find_faults(faulty, "diff", "broker") if fault.call == "openat" and fault.error == "EIO"]
+    assert sum(try_fault(faulty, "diff", fault) for fault in calls[-24::3])

@@ -98,18 +98,17 @@ static int run_cloning(const struct guest *g, const struct snapshot_info *info)
 	auto_fd int files_fd =
 		dir_fd < 0 ? -1 : disk_snapshot_open_dir(dir_fd, DISK_SNAPSHOT_FILES);
 	auto_fd int place_fd = -1;
-	char place[ID_SIZE];
 	int r;
 
 	if (files_fd < 0)
 		return errno;
-	id_make(place, "roll");
-	if (mkdirat(storage_fd, place, 0700) < 0)
+	if (mkdirat(storage_fd, g->place, 0700) < 0)
 		return errno;
-	place_fd = disk_snapshot_open_dir(storage_fd, place);
+	place_fd = disk_snapshot_open_dir(storage_fd, g->place);
 	r = place_fd < 0 ? -errno : clone_in(g, info, files_fd, place_fd);
 	disk_snapshot_remove_dir(
-		g->host, place); /* with a copy that failed, or with the layer that it replaced */
+		g->host,
+		g->place); /* with a copy that failed, or with the layer that it replaced */
 	return -r;
 }
 
@@ -120,6 +119,8 @@ static void on_cloned(struct loop *loop, int wait_status, void *arg)
 	struct err err;
 
 	(void)loop;
+	if (!WIFEXITED(wait_status)) /* a child that was killed leaves its place */
+		disk_snapshot_remove_dir(g->host, g->place);
 	if (!guest_take_worker(g))
 		return;
 	if (error)
@@ -146,6 +147,7 @@ int disk_snapshot_clone(struct guest *g, void (*done)(struct guest *g, const str
 		               g->spec.snapshot);
 	if (disk_snapshot_take_spare(g, s) == 0)
 		return 1;
+	id_make(g->place, "roll");
 	pid = disk_snapshot_fork(&pidfd);
 	if (pid == 0)
 		_exit(run_cloning(g, s));
@@ -177,8 +179,11 @@ int disk_snapshot_open_files(struct guest_host *host, const char *id, const stru
 	auto_fd int dir_fd = s ? disk_snapshot_open_dir(host->storage.fd, id) : -1;
 	auto_fd int fd = dir_fd < 0 ? -1 : disk_snapshot_open_dir(dir_fd, DISK_SNAPSHOT_FILES);
 
-	if (fd < 0)
+	if (!s)
 		return err_set(err, ERR_NOT_FOUND, ENOENT, "there is no snapshot %s", id);
+	if (fd < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot open the files of snapshot %s",
+		               id);
 	if (!digest_equal(&s->image, image))
 		return err_set(err, ERR_CONFLICT, EINVAL, "snapshot %s is over another template",
 		               id);
@@ -191,8 +196,11 @@ int disk_snapshot_open_memory(struct guest_host *host, const char *id, int *ret_
 	auto_fd int dir_fd = disk_snapshot_open_dir(host->storage.fd, id);
 	auto_fd int fd = dir_fd < 0 ? -1 : disk_snapshot_open_dir(dir_fd, DISK_SNAPSHOT_MEMORY);
 
+	if (fd < 0 && errno == ENOENT)
+		return err_set(err, ERR_CONFLICT, ENOENT, "snapshot %s has no memory", id);
 	if (fd < 0)
-		return err_set(err, ERR_CONFLICT, errno, "snapshot %s has no memory", id);
+		return err_set(err, ERR_INTERNAL, errno, "cannot open the memory of snapshot %s",
+		               id);
 	*ret_fd = take_fd(&fd);
 	return 0;
 }

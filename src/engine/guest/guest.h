@@ -99,6 +99,7 @@ struct guest {
 	uint64_t lower_until_us; /* its disk limit is lowered by then (disk_snapshot.c); 0: none due
 	                          */
 	void (*cloned)(struct guest *g, const struct err *err); /* its layer, or why not */
+	char place[ID_SIZE];                                    /* where that is made */
 	struct start *start;                                    /* that waits for that, or NULL */
 	bool is_again;            /* its start failed, and is tried once more */
 	struct memory_save *save; /* of its memory, that is under way, or NULL */

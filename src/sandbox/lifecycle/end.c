@@ -301,6 +301,8 @@ void sandbox_on_guest_ended(struct sandbox *s, const struct msg_reply *reply)
 
 	if (pause_is_on_disk(s)) /* it was about to be ended, and has it all behind it */
 		return;
+	if (s->state == SANDBOX_CREATING && s->fleet->adoption)
+		return; /* an earlier broker's start was cut short: the adoption settles it */
 	if (end_cause_is_shortage(reply)) {
 		cause = END_OOM;
 		detail = end_cause_describe_shortage(s, &reply->ended.shortage, message,
