@@ -16,6 +16,7 @@ static const struct {
 } orders[] = {
 	{"init", order_init}, {"migrate", order_migrate}, {"invite", order_invite},
 	{"join", order_join}, {"nodes", order_nodes},     {"status", order_status},
+	{"map", order_map},
 };
 
 static int print(json_t *answer, const struct err *err)

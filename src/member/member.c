@@ -34,6 +34,7 @@
 #define BEATS_OF     3                /* in a fence_after: two may be lost */
 #define DIRECTORY_US (5 * SECOND_US)
 #define SKEW_MAX_US  (int64_t) SECOND_US
+#define WARN_S       INT64_C(2592000) /* 30 days before a certificate ends */
 
 struct watched {
 	struct watch watch;
@@ -396,10 +397,22 @@ static void on_beat_answer(const struct database_answer *answer, void *arg)
 	follow_up(m, answer->rows);
 }
 
+/* What a beat tells of the node, for the others' `cloche cluster status`. */
+static char *figures_of(const struct member *m)
+{
+	auto_json json_t *all = json_pack(
+		"{sI sI sb ss}", "certificate_end_s", (json_int_t)m->config.certificate_end_s,
+		"skew_ms", (json_int_t)(m->skew_us / 1000), "signs",
+		m->config.authority->key != NULL, "version", CLOCHE_VERSION);
+
+	return json_dumps(all, JSON_COMPACT);
+}
+
 static void send_beat(struct member *m)
 {
 	char epoch[24], number[24];
-	const char *const more[] = {epoch, number, "{}"};
+	auto_free char *figures = figures_of(m);
+	const char *const more[] = {epoch, number, figures ? figures : "{}"};
 
 	m->sent_us = clock_steady_us();
 	(void)snprintf(epoch, sizeof(epoch), "%" PRIu64, m->fence.epoch);
@@ -645,8 +658,42 @@ static json_t *watching(const struct member *m)
 	return list;
 }
 
+static json_t *say_problem(enum trouble trouble, const char *message)
+{
+	return json_pack("{ss ss ss}", "code", trouble_code(trouble), "message", message, "hint",
+	                 trouble_hint(trouble));
+}
+
+/* What keeps it from its right comes first. NULL: nothing is wrong. */
+static json_t *problem_of(const struct member *m)
+{
+	int64_t left_s = m->config.certificate_end_s - (int64_t)(clock_wall_us() / SECOND_US);
+	auto_free char *message = NULL;
+
+	if (m->trouble != TROUBLE_NONE)
+		return say_problem(m->trouble, m->message);
+	if (m->config.certificate_end_s > 0 && left_s <= 0)
+		return say_problem(TROUBLE_ENDED, "this node's certificate has ended: no other "
+		                                  "node speaks with it");
+	if (m->config.certificate_end_s > 0 && left_s < WARN_S) {
+		message = xasprintf("this node's certificate ends in %" PRId64 " days",
+		                    left_s / 86400);
+		return say_problem(TROUBLE_ENDING, message);
+	}
+	if (m->skew_us > SKEW_MAX_US || m->skew_us < -SKEW_MAX_US) {
+		message =
+			xasprintf("this node's clock is %" PRId64 " s %s PostgreSQL's: no lease "
+		                  "depends on it, but times in logs and events do",
+		                  (m->skew_us < 0 ? -m->skew_us : m->skew_us) / (int64_t)SECOND_US,
+		                  m->skew_us < 0 ? "ahead of" : "behind");
+		return say_problem(TROUBLE_SKEW, message);
+	}
+	return NULL;
+}
+
 json_t *member_status(const struct member *m)
 {
+	json_t *problem;
 	const struct node_file *node = m->config.node;
 	uint64_t now_us = clock_steady_us();
 	json_t *all = json_pack(
@@ -674,18 +721,8 @@ json_t *member_status(const struct member *m)
 		(void)json_object_set_new(all, "clock_skew_ms",
 		                          json_integer((json_int_t)(m->skew_us / 1000)));
 	}
-	if (m->trouble != TROUBLE_NONE)
-		(void)json_object_set_new(all, "problem",
-		                          json_pack("{ss ss ss}", "code", trouble_code(m->trouble),
-		                                    "message", m->message, "hint",
-		                                    trouble_hint(m->trouble)));
-	else if (m->skew_us > SKEW_MAX_US || m->skew_us < -SKEW_MAX_US)
-		(void)json_object_set_new(
-			all, "problem",
-			json_pack(
-				"{ss ss ss}", "code", "clock_skew", "message",
-				"this node's clock and PostgreSQL's are more than a second apart: "
-				"no lease depends on it, but times in logs and events do",
-				"hint", "set both by one source: timedatectl set-ntp true"));
+	problem = problem_of(m);
+	if (problem)
+		(void)json_object_set_new(all, "problem", problem);
 	return all;
 }

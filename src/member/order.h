@@ -24,6 +24,7 @@ int order_migrate(const struct order *o, json_t **ret, struct err *err);
 int order_invite(const struct order *o, json_t **ret, struct err *err);
 int order_join(const struct order *o, json_t **ret, struct err *err);
 int order_nodes(const struct order *o, json_t **ret, struct err *err);
+int order_map(const struct order *o, json_t **ret, struct err *err);
 int order_status(const struct order *o, json_t **ret, struct err *err);
 
 /* The member, until its gateway or its launcher is gone: its exit code. */

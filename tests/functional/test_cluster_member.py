@@ -260,7 +260,7 @@ def test_a_node_that_the_cluster_has_removed_is_told_so(place):
     ("{} dbname=nothing_here", "database_missing"),
     ("{} password=wrong", "database_refused"),
     ("{} user=nobody_here", "database_refused"),
-    ("{} sslmode=require", "database_untrusted"),
+    ("{} sslmode=require", "database_without_tls"),
     ("host=/var/run/postgresql", "setting_invalid"),
     ("hoost=db", "setting_invalid"),
     ("{} sslmode=verify-full sslrootcert=/nonexistent/x", "setting_invalid"),

@@ -99,6 +99,24 @@ static void print_status(const json_t *s)
 	printf("nodes      %" PRIu64 "\n", command_number(s, "nodes"));
 }
 
+static void print_nodes(const json_t *s)
+{
+	const json_t *node, *problem;
+	size_t i;
+
+	json_array_foreach(json_object_get(s, "directory"), i, node)
+	{
+		printf("%s%-9s %s\n", i == 0 ? "\nnode       state\n" : "",
+		       command_text(node, "name"), command_text(node, "state"));
+		problem = json_object_get(node, "problem");
+		print_problem(problem);
+	}
+	problem = json_object_get(s, "authority_problem");
+	if (problem)
+		printf("\n");
+	print_problem(problem);
+}
+
 static int status(struct command *c, struct err *err)
 {
 	auto_json json_t *reply = NULL;
@@ -110,12 +128,31 @@ static int status(struct command *c, struct err *err)
 		print_status(reply);
 	if (r == 0)
 		print_problem(json_object_get(reply, "problem"));
+	if (r == 0)
+		print_nodes(reply);
 	return strcmp(command_text(reply, "state"), "held") == 0 ? 0 : 1;
+}
+
+static int map(struct command *c, struct err *err)
+{
+	auto_json json_t *reply = NULL;
+	const json_t *row;
+	size_t i;
+	int r = ask(c, "map", &reply, err);
+
+	if (r != 0)
+		return MIN(r, 0);
+	json_array_foreach(json_object_get(reply, "map"), i, row)
+	{
+		printf("%s %s\n", command_text(row, "tag"), command_text(row, "node"));
+	}
+	return 0;
 }
 
 static const struct subcommand subcommands[] = {
 	{"status", status, "[OPTIONS]",
-         "Says how this node is in its cluster: held (it has its right), fenced (the database has "
+         "Says how this node is in its cluster, and how the others are, with what to do for each "
+         "trouble: held (it has its right), fenced (the database has "
          "not answered for too long), out, lost.\nEnds with 0 if it is held, else with 1; a "
          "problem comes with what repairs it.",
          "  cloche cluster status\n"
@@ -136,6 +173,11 @@ static const struct subcommand subcommands[] = {
          "  cloche cluster invite\n"
          "  cloche cluster invite --lifetime 10m",
          .first_opt = 7, .n_opts = 2},
+	{"map", map, "[OPTIONS]",
+         "Prints which node has made an id that begins with which four letters, a line each: a map "
+         "file for HAProxy, whose calls\nthen go to the right node at once. It changes when nodes "
+         "come or go.",
+         "  cloche cluster map > /etc/haproxy/cloche.map", .n_opts = 1},
 	{"migrate", migrate, "[OPTIONS] --owner CONNINFO",
          "Brings the schema of the cluster's database up to what this version of cloche knows, and "
          "gives the members' rights anew.\nDo it before the nodes are upgraded: older ones go "

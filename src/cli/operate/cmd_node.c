@@ -19,12 +19,14 @@ static void add_node(struct table *t, const json_t *node)
 	table_add(t, command_text(node, "address"));
 	table_add(t, command_text(node, "state"));
 	table_add(t, seen);
+	table_add(t, command_text(json_object_get(node, "problem"), "message"));
 	table_add(t, json_is_true(json_object_get(node, "is_here")) ? "this one" : "");
 }
 
 static int ls(struct command *c, struct err *err)
 {
-	static const char *const heads[] = {"NODE", "NAME", "ADDRESS", "STATE", "SEEN", ""};
+	static const char *const heads[] = {"NODE", "NAME",          "ADDRESS", "STATE",
+	                                    "SEEN", "WHAT IS WRONG", ""};
 	struct table t = {.heads = heads, .n_columns = ARRAY_SIZE(heads)};
 	auto_json json_t *reply = NULL;
 	const json_t *node;
@@ -66,7 +68,8 @@ static const struct subcommand subcommands[] = {
 	{"ls", ls, "[OPTIONS]",
          "Lists the nodes of the cluster that this machine is in.\nEach is up, silent (not heard "
          "of "
-         "for longer than a fence takes), fenced (others have taken its right), lost or new.",
+         "for longer than a fence takes), fenced (others have taken its right), lost or new.\nWhat "
+         "to do about what is wrong: `cloche cluster status`.",
          "  cloche node ls", .n_opts = 1},
 	{"join", join, "[OPTIONS] TOKEN",
          "Lets this machine join a cluster, with a token of `cloche cluster invite`.\nThe settings "

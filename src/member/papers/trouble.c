@@ -22,6 +22,7 @@ static const struct {
 	[TROUBLE_NAME]        = {"database_name_unknown", ERR_UNAVAILABLE, "check the host in `postgres` under [cluster]: getent hosts NAME"},
 	[TROUBLE_UNREACHABLE] = {"database_unreachable", ERR_UNAVAILABLE, "check `postgres` under [cluster], the network, and whether PostgreSQL runs: pg_isready -h HOST -p PORT"},
 	[TROUBLE_UNTRUSTED]   = {"database_untrusted", ERR_UNAVAILABLE, "name the authority of PostgreSQL's certificate as sslrootcert=FILE in `postgres` under [cluster], and the host as its certificate has it"},
+	[TROUBLE_NO_TLS]      = {"database_without_tls", ERR_UNAVAILABLE, "let PostgreSQL speak TLS (ssl = on, ssl_cert_file and ssl_key_file in postgresql.conf); sslmode=disable in `postgres` under [cluster] does without, on a network that you trust"},
 	[TROUBLE_REFUSED]     = {"database_refused", ERR_FORBIDDEN, "let this host in by pg_hba.conf (hostssl DATABASE all ADDRESS scram-sha-256); if the password is another now: `cloche node join TOKEN` with a new invitation"},
 	[TROUBLE_NO_DATABASE] = {"database_missing", ERR_NOT_FOUND, "correct dbname in `postgres` under [cluster], or create it: createdb cloche"},
 	[TROUBLE_STANDBY]     = {"database_read_only", ERR_UNAVAILABLE, "name the primary, too, in `postgres` under [cluster] (host=A,B), or promote a standby"},
@@ -37,6 +38,9 @@ static const struct {
 	[TROUBLE_TAKEN]       = {"node_taken", ERR_CONFLICT, "give another one: cloche node join TOKEN --name NAME --address HOST:PORT"},
 	[TROUBLE_UNSIGNED]    = {"certificate_missing", ERR_TIMEOUT, "start cloche on the node that made the invitation (`cloche cluster status` there), then say the same `cloche node join TOKEN` again"},
 	[TROUBLE_FORGED]      = {"certificate_forged", ERR_CONFLICT, "the database is not to be trusted, or was mixed up with another; check `postgres` under [cluster], and make another invitation: cloche cluster invite"},
+	[TROUBLE_ENDING]      = {"certificate_ending", ERR_UNAVAILABLE, "join anew before it ends: `cloche cluster invite` on the node that signs, and `cloche node join TOKEN --replace` here"},
+	[TROUBLE_ENDED]       = {"certificate_ended", ERR_GONE, "join anew: `cloche cluster invite` on the node that signs, and `cloche node join TOKEN --replace` here"},
+	[TROUBLE_SKEW]        = {"clock_skew", ERR_UNAVAILABLE, "set both by one source: timedatectl set-ntp true"},
 	[TROUBLE_DATABASE]    = {"database_error", ERR_INTERNAL, "see PostgreSQL's log"},
 };
 static const struct {
@@ -53,7 +57,7 @@ static const struct {
 	const char *words;
 	enum trouble trouble;
 } by_words[] = {
-	{"certificate", TROUBLE_UNTRUSTED}, {"does not support SSL", TROUBLE_UNTRUSTED}, {"SSL error", TROUBLE_UNTRUSTED}, {"session is read-only", TROUBLE_STANDBY},
+	{"certificate", TROUBLE_UNTRUSTED}, {"does not support SSL", TROUBLE_NO_TLS}, {"SSL error", TROUBLE_UNTRUSTED}, {"session is read-only", TROUBLE_STANDBY},
 };
 /* clang-format on */
 static_assert(ARRAY_SIZE(rows) == TROUBLE_COUNT, "a trouble has no row");

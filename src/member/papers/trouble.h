@@ -16,6 +16,7 @@ enum trouble {
 	TROUBLE_NAME,        /* a host of it has no address */
 	TROUBLE_UNREACHABLE, /* or it does not answer */
 	TROUBLE_UNTRUSTED,   /* its certificate */
+	TROUBLE_NO_TLS,      /* it speaks none, and the setting wants it */
 	TROUBLE_REFUSED,     /* user and password */
 	TROUBLE_NO_DATABASE,
 	TROUBLE_STANDBY,   /* no server of the setting takes writes */
@@ -31,6 +32,9 @@ enum trouble {
 	TROUBLE_TAKEN,    /* name or address are another node's */
 	TROUBLE_UNSIGNED, /* nobody has signed its certificate */
 	TROUBLE_FORGED,   /* the certificate is not the cluster's */
+	TROUBLE_ENDING,   /* the node's certificate, soon */
+	TROUBLE_ENDED,
+	TROUBLE_SKEW,     /* clocks differ */
 	TROUBLE_DATABASE, /* an error that has no row of its own */
 	TROUBLE_COUNT
 };

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What operators of a cluster see and do: the state of all nodes with what repairs each, certificates near their end, the authority's key on another node."""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+from harness.certificates import Authority
+from harness.cluster import Database, Node
+from harness.daemon import wait_for
+
+
+@pytest.fixture(scope="module")
+def ca(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("ca"))
+
+
+@pytest.fixture(scope="module")
+def database(ca):
+    """It speaks TLS, with a certificate for its address."""
+    pair = ca.issue("127.0.0.1")
+    d = Database(tls=(pair, pair))
+    yield d
+    d.close()
+
+
+@pytest.fixture
+def place(database, request):
+    """Nodes by name in a cluster of the test's own."""
+    class Place:
+        name = request.node.name[:40]
+        owner = database.owner(name)
+
+        def __init__(self):
+            self.nodes = []
+
+        def node(self, name, more="sslmode=disable"):
+            self.nodes.append(Node(name, database.conninfo(self.name, more)))
+            return self.nodes[-1]
+
+        def first(self, name="a"):
+            a = self.node(name)
+            a.init(self.owner)
+            a.start()
+            a.await_state("held")
+            return a
+
+        def another(self, name, inviting):
+            b = self.node(name)
+            b.join(inviting.ask("cluster", "invite")["token"])
+            b.start()
+            b.await_state("held")
+            return b
+
+    p = Place()
+    database.make(p.name)
+    yield p
+    for node in p.nodes:
+        node.close()
+
+
+def set_certificate(node, authority_of, days):
+    """Another certificate of its authority for its key, that ends in so many days."""
+    folder, authority = node.data / "cluster", authority_of.data / "cluster"
+    request = folder / "test.csr"
+    subprocess.run(["openssl", "req", "-new", "-key", folder / "node.key", "-subj", f"/O=cloche/CN={node.name}", "-out", request], check=True, capture_output=True)
+    subprocess.run(["openssl", "x509", "-req", "-in", request, "-CA", authority / "authority.crt", "-CAkey", authority / "authority.key", "-CAcreateserial",
+                    "-days", str(days), "-out", folder / "node.crt"], check=True, capture_output=True)
+
+
+def node_row(node, name):
+    return next(n for n in node.status()["directory"] if n["name"] == name)
+
+
+def test_a_database_that_another_authority_has_signed_is_told_apart_from_one_without_tls(place, ca, tmp_path, database):
+    other = Authority(tmp_path, "other")
+    a = place.node("a", f"sslmode=verify-full sslrootcert={ca.cert}")
+    a.init(place.owner)
+    a.start()
+    a.await_state("held")  # the control: this one it believes
+    a.kill()
+    a.conninfo = database.conninfo(place.name, f"sslmode=verify-full sslrootcert={other.cert}")
+    a.start()
+    a.await_problem("database_untrusted")
+    problem = a.status()["problem"]
+    assert "certificate verify failed" in problem["message"] and "sslrootcert=FILE" in problem["hint"]
+    assert "does not support" not in problem["message"]
+
+
+def test_a_database_whose_clock_is_an_hour_off_keeps_no_node_from_its_right(place, database):
+    a = place.first()
+    shift = ("DO $$ DECLARE body text := pg_get_functiondef('cluster.beat'::regproc); BEGIN EXECUTE replace(body, 'at_us := (', 'at_us := 3600000000 + ('); "
+             "END $$")
+    database.ask(shift, place.name)
+    a.await_problem("clock_skew")
+    status = a.status()
+    assert status["state"] == "held" and "clock is 3" in status["problem"]["message"] and "s behind PostgreSQL's" in status["problem"]["message"]
+    assert "timedatectl" in status["problem"]["hint"]
+    wait_for(lambda: node_row(a, "a").get("problem", {}).get("code") == "clock_skew", 60, "the others hear of it, too")
+
+
+def test_the_end_of_a_certificate_is_told_to_all_before_it_comes(place):
+    a = place.first()
+    b = place.another("b", a)
+    assert "problem" not in b.status() and "problem" not in node_row(a, "b")
+    b.kill()
+    set_certificate(b, a, days=20)
+    b.start()
+    b.await_problem("certificate_ending")
+    assert b.state() == "held" and re.search("ends in (19|20) days", b.status()["problem"]["message"])
+    wait_for(lambda: node_row(a, "b").get("problem", {}).get("code") == "certificate_ending", 60, "a hears of it")
+    said = a.cloche("node", "ls").stdout
+    assert re.search("b: its certificate ends in (19|20) days", said)
+
+
+def test_status_names_each_node_that_is_in_trouble_and_what_to_do(place):
+    a = place.first()
+    b = place.another("b", a)
+    assert [n["state"] for n in a.status()["directory"]] == ["up", "up"]
+    b.kill()
+    wait_for(lambda: node_row(a, "b")["state"] in ("silent", "fenced"), 60, "b is missed")
+    problem = node_row(a, "b")["problem"]
+    assert problem["code"] in ("node_silent", "node_fenced") and "systemctl status cloche" in problem["hint"]
+    wait_for(lambda: node_row(a, "b")["state"] == "lost", 120, "b is lost")
+    assert node_row(a, "b")["problem"]["code"] == "node_lost"
+    b.start()
+    b.await_state("held")
+    wait_for(lambda: "problem" not in node_row(a, "b"), 60, "b is back")
+
+
+def test_the_map_names_the_node_of_each_tag(place, database):
+    a = place.first()
+    place.another("b", a)
+    rows = a.ask("cluster", "map")["map"]
+    assert len(rows) == 32 and len({r["tag"] for r in rows}) == 32 and {r["node"] for r in rows} == {"a", "b"}
+    letters = "abcdefghijkmnpqrstuvwxyz23456789"  # as src/base/id.c has them
+    tags = {int(t) for t in database.ask("SELECT tag FROM cluster.node_tags JOIN cluster.nodes USING (node) WHERE name = 'b'", place.name).split()}
+    assert {"".join(letters[t >> s & 31] for s in (15, 10, 5, 0)) for t in tags} == {r["tag"] for r in rows if r["node"] == "b"}
+
+
+def test_the_authoritys_key_moves_to_another_node_which_then_lets_others_join(place):
+    a = place.first()
+    b = place.another("b", a)
+    refused = b.refused("cluster", "invite")
+    assert "the authority's key is not here" in refused
+    for node in (a, b):
+        node.kill()
+    shutil.move(a.data / "cluster" / "authority.key", b.data / "cluster" / "authority.key")
+    for node in (a, b):
+        node.start()
+        node.await_state("held")
+    assert not a.status()["signs"] and b.status()["signs"]
+    place.another("c", b)
+    # With no key anywhere, everybody says so.
+    b.kill()
+    (b.data / "cluster" / "authority.key").unlink()
+    b.start()
+    b.await_state("held")
+    wait_for(lambda: a.status().get("authority_problem", {}).get("code") == "authority_missing", 60, "the authority is missed")
