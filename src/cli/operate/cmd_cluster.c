@@ -152,9 +152,8 @@ static int map(struct command *c, struct err *err)
 static const struct subcommand subcommands[] = {
 	{"status", status, "[OPTIONS]",
          "Says how this node is in its cluster, and how the others are, with what to do for each "
-         "trouble: held (it has its right), fenced (the database has "
-         "not answered for too long), out, lost.\nEnds with 0 if it is held, else with 1; a "
-         "problem comes with what repairs it.",
+         "trouble.\nIt is held (it has its right), fenced (the database has not answered for too "
+         "long), out or lost.\nEnds with 0 if this node is held, else with 1.",
          "  cloche cluster status\n"
          "  cloche cluster status --json | jq -r .problem.code",
          .n_opts = 1},
