@@ -27,6 +27,7 @@ SECTIONS: Dict[str, str] = {
     "The peer has a directory for each and starts bubblewrap for each command: no limits, no agent, nothing that lives between the commands.",
     "files": "Content over the unix socket into the sandbox's layer and out of it. The peer is `tar cf - | tar xf -` on the host.",
     "images": "Templates over others: each holds what is different, and the kernel reads the rest from the image below. A create is from each of them in turn, so most of them have to be mounted.",
+    "pulls": "Images of a registry on loopback over others that were pulled before: only the layers that are not here are fetched and stored. A create is from each of them in turn.",
     "template": "A create without a pool on templates whose images differ in nothing but their size: the image is mounted once, and a create does not read it.",
     "vm": "Machines of 192 MiB, emulated or with KVM as the host has it. A boot ends where the agent serves, as the start from a warm copy does. *One that waits ready*: resumed ahead, by the pool. "
     "Emulated, a start from a copy is bound by QEMU's own start and by the translation of guest code that runs for the first time (docs/design/vm-copies.md).",

@@ -26,6 +26,7 @@ import images
 import machine
 import memory
 import neighbour
+import pulls
 import rollout
 import snapshots
 import start
@@ -46,6 +47,7 @@ SECTIONS: Dict[str, Callable[[Daemon, Daemon, argparse.Namespace], List[Row]]] =
     "files": lambda pooled, direct, o: files.run(direct, max(o.count // 10, 3)),
     "template": lambda pooled, direct, o: template.run(direct, o.count),
     "images": lambda pooled, direct, o: images.run(direct, o.count, o.images, o.image_bases, o.image_mib),
+    "pulls": lambda pooled, direct, o: pulls.run(o.build, o.count, o.images, o.image_bases, o.image_mib),
     "snapshots": lambda pooled, direct, o: snapshots.run(direct, max(o.count // 3, 3)),
     "memory": lambda pooled, direct, o: memory.run(direct, max(o.count // 10, 3)),
     "vm": lambda pooled, direct, o: vm.run(o.build, max(o.count // 5, 3)),

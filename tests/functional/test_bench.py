@@ -16,10 +16,10 @@ PYTHON = "/usr/bin/python3"
 @pytest.mark.skipif(IS_SANITIZED, reason="the figures of a sanitized build say nothing")
 def test_a_run_gives_a_table_figures_and_a_page(tmp_path):
     figures, page = tmp_path / "bench.json", tmp_path / "performance.md"
-    argv = [PYTHON, ROOT / "bench" / "run.py", "--build", BUILD, "--count", "2", "--density", "2", "--images", "3", "--image-mib", "16", "--json", figures, "exec", "images", "density"]
+    argv = [PYTHON, ROOT / "bench" / "run.py", "--build", BUILD, "--count", "2", "--density", "2", "--images", "3", "--image-mib", "16", "--json", figures, "exec", "images", "pulls", "density"]
     r = subprocess.run(argv, capture_output=True, text=True, timeout=120)
     assert r.returncode == 0, r.stdout + r.stderr
-    assert "disk of one, 3 of 16 MiB over 2" in r.stdout and "create, each of 3 in turn" in r.stdout
+    assert "disk of one, 3 of 16 MiB over 2" in r.stdout and "create, each of 3 in turn" in r.stdout and "pulling one over what is here" in r.stdout
     assert "posix_spawn inside" in r.stdout and "gateway RSS, 2 live" in r.stdout
     result = json.loads(figures.read_text())
     assert result["machine"]["cores"] >= 1 and result["machine"]["cpu"]

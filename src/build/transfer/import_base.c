@@ -97,7 +97,7 @@ void import_find_base(struct builds *bs, const char *project_id, const struct di
 
 bool import_has_bases(struct builds *bs, const char *project_id)
 {
-	struct import_base any;
+	struct import_base any = {0};
 	struct search s = {.project_id = project_id, .found = &any};
 
 	search_all(&s, bs->config.fleet);

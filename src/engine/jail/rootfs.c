@@ -59,12 +59,13 @@ static int mount_shown(struct jail *jail, struct err *err)
  * written to the root, and is the upper half of a new image. */
 static int mount_writable(struct jail *jail, struct err *err)
 {
-	static const char *const dirs[] = {"i", "l/over", "l/over.work", "r/" SHOWN};
+	static const char *const dirs[] = {"i", "l/over", "l/over.work"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++)
 		if (mkdir(dirs[i], 0755) < 0)
 			return err_set(err, ERR_INTERNAL, errno, "cannot make '%s'", dirs[i]);
-	if (move_mount(jail->shown_fd, "", AT_FDCWD, "i", MOVE_MOUNT_F_EMPTY_PATH) < 0 ||
+	if (mkdir("r/" SHOWN, 0755) < 0 ||
+	    move_mount(jail->shown_fd, "", AT_FDCWD, "i", MOVE_MOUNT_F_EMPTY_PATH) < 0 ||
 	    mount_overlay(jail, "r/" SHOWN, OVER_OPTIONS) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount the image");
 	(void)close(take_fd(&jail->shown_fd));
