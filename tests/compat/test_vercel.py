@@ -16,11 +16,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from cloche import Client
 from harness.audit import processes_of_cgroups
 from harness.cli import Terminal
-from harness.daemon import ROOT, Daemon, wait_for
+from harness.daemon import ROOT, Daemon, free_port, wait_for
 from harness.npm import run
 from harness.oci import busybox_layer, forget, layout_of
+from harness.registry import Registry
+from harness.running import running
 
 HERE = Path(__file__).parent / "vercel"
 TABLE = ROOT / "src" / "compat" / "vercel" / "vercel.c"
@@ -41,8 +44,7 @@ def test_their_client_finds_what_it_expects(project, environment):
     run_all(project, environment, *[["--test", f"vercel/{suite}"] for suite in SUITES])
 
 
-@pytest.fixture
-def call(daemon):
+def caller(daemon):
     """(status, body) of a call to the wire, with the admin's key unless it says otherwise."""
 
     def call(method, path, body=None, key=daemon.key, **headers):
@@ -56,6 +58,11 @@ def call(daemon):
         return reply.status, json.loads(text) if reply.getheader("Content-Type") == "application/json" else text
 
     return call
+
+
+@pytest.fixture
+def call(daemon):
+    return caller(daemon)
 
 
 @pytest.fixture
@@ -223,6 +230,35 @@ def test_an_image_is_the_template_of_its_name_and_tag(call, client):
     finally:
         for name in ("my-repo", "my-repo-v1"):
             forget(client, name)
+
+
+def live(client):
+    return [s for s in client.list() if s.info.ended is None]
+
+
+def test_an_image_of_a_registry_is_pulled(tmp_path):
+    """Once, however often it is asked for; what is in no registry is told as such."""
+    registry = Registry("127.0.0.1", free_port())
+    try:
+        layout_of(busybox_layer(), config={"Env": ["STAGE=pulled"]}).write(tmp_path)
+        registry.push(tmp_path, "team/app:1")
+        with running(Daemon("--network-may-open", "127.0.0.1/32")) as daemon, Client(daemon.url, daemon.key) as client:
+            call = caller(daemon)
+            for _ in range(2):
+                status, reply = call("POST", BASE.replace("v2", "v3"), {"persistent": False, "image": f"{registry.at}/team/app:1"})
+                assert status == 200, reply
+                (made,) = live(client)
+                assert made.run("cat /etc/mark; echo $STAGE").stdout == "lowest\npulled\n"
+                assert call("DELETE", f"{BASE}/{reply['sandbox']['name']}")[0] == 200
+                wait_for(lambda: not live(client), what="its sandbox to be gone")
+            assert registry.log().count('"GET /v2/team/app/manifests/1 ') == 1
+            status, reply = call("POST", BASE.replace("v2", "v3"), {"persistent": False, "image": f"{registry.at}/team/none:1"})
+            assert status == 404 and "has no image team/none:1" in reply["error"]["message"], reply
+            status, reply = call("POST", BASE.replace("v2", "v3"), {"persistent": False, "image": "127.0.0.1:1/team/none:1"})
+            assert status >= 400 and "does not answer" in reply["error"]["message"], reply
+            assert not live(client)
+    finally:
+        registry.close()
 
 
 def test_an_archive_cannot_lead_out_of_what_its_user_may_write(call, made):

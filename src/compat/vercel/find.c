@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/frame/find.h"
 
+#include "api/templates/image.h"
+#include "base/clock.h"
 #include "compat/vercel/wire.h"
 #include "sandbox/storage/template.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#define THEIR_REGISTRY "vcr.vercel.com/" /* which gives its images to Vercel's customers alone */
 
 struct vercel *vercel_of(const struct http_req *req)
 {
@@ -57,6 +61,38 @@ const struct template *find_image(const struct fleet *fleet, const char *project
 	return t || !name_image(image, name) ? t : template_find(fleet, project_id, name);
 }
 
+static int refuse_image(const char *image, struct err *err)
+{
+	(void)err_set(err, ERR_NOT_FOUND, 0,
+	              "no image '%.255s', and it names no registry that could be asked", image);
+	return err_hint(err,
+	                "REGISTRY/NAME:TAG is pulled; `docker save IMAGE | cloche template import "
+	                "--name NAME -` brings one, of NAME:TAG as NAME-TAG");
+}
+
+int find_or_pull(struct http_req *req, const char *image, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const struct image_wish wish = {.project_id = caller_project(req),
+	                                .ref = image,
+	                                .field = "image",
+	                                .oldest_us = clock_wall_us() - IMAGE_FRESH_US};
+	struct template *t;
+	int r;
+
+	if (find_image(api->fleet, caller_project(req), image))
+		return 0;
+	if (strncmp(image, THEIR_REGISTRY, strlen(THEIR_REGISTRY)) == 0)
+		return refuse_image(image, err);
+	r = await_image(req, &wish, &t, err);
+	return r < 0 && err->code == ERR_INVALID_FIELD ? refuse_image(image, err) : r;
+}
+
+bool is_theirs(const char *image)
+{
+	return strncmp(image, "vercel/sandbox/", strlen("vercel/sandbox/")) == 0;
+}
+
 /* Nobody knows what is in one whose maker did not say. */
 static bool may_have(const struct template *t, const char *language)
 {
@@ -83,9 +119,10 @@ static int refuse_runtime(const char *name, struct err *err)
 
 /* A number of Node is kept, or refused; all else may be what the daemon gives to those who name
  * nothing, if that can be what is meant. */
-int find_base(const struct fleet *fleet, const char *project_id, const char *image,
-              const char *runtime, const struct template **ret, struct err *err)
+int find_base(const struct api *api, const char *project_id, const char *image, const char *runtime,
+              const struct template **ret, struct err *err)
 {
+	const struct fleet *fleet = api->fleet;
 	const struct template *fallback = template_default(fleet, project_id);
 	const char *name = image ? image : runtime ? runtime : "universal";
 	const bool is_python = strstr(name, "python") != NULL;
@@ -94,6 +131,11 @@ int find_base(const struct fleet *fleet, const char *project_id, const char *ima
 	*ret = NULL;
 	if (is_given || !may_have(fallback, "javascript"))
 		*ret = find_image(fleet, project_id, name);
+	if (!*ret && image && !is_theirs(image)) {
+		*ret = image_peek(api->builds, project_id, image);
+		if (!*ret)
+			return refuse_image(image, err);
+	}
 	if (*ret)
 		return 0;
 	if ((strstr(name, "node") && !strstr(name, "24") &&

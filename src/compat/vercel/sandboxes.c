@@ -129,21 +129,15 @@ static int make_vercel_sandbox(struct http_req *req, const char *space, const ch
 	return r;
 }
 
-/* Checks the name of an image, which this host may have under another name or not at all. */
-static int check_image(const struct http_req *req, const struct vercel_sandbox_config *c,
-                       struct err *err)
+/* Finds an image, which this host may have under another name or has to pull. 1: the latter. */
+static int check_image(struct http_req *req, const struct vercel_sandbox_config *c, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	const struct template *t;
 
-	if (!c->image || strncmp(c->image, "vercel/sandbox/", strlen("vercel/sandbox/")) == 0)
-		return find_base(api->fleet, caller_project(req), c->image, c->runtime, &t, err);
-	if (find_image(api->fleet, caller_project(req), c->image))
-		return 0;
-	return err_set(err, ERR_NOT_FOUND, 0,
-	               "no image '%.255s', and no registry is asked: `docker save IMAGE | cloche "
-	               "template import --name NAME -` brings one, of NAME:TAG as NAME-TAG",
-	               c->image);
+	if (!c->image || is_theirs(c->image))
+		return find_base(api, caller_project(req), c->image, c->runtime, &t, err);
+	return find_or_pull(req, c->image, err);
 }
 
 /* 1: answered. */

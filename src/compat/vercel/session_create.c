@@ -43,8 +43,8 @@ static const struct template *template_of(const struct vercel_sandbox *box)
 	const struct template *t = NULL;
 	struct err ignored; /* it was found when the sandbox was asked for */
 
-	(void)!find_base(box->vercel->api->fleet, box->project_id, box->config.image,
-	                 box->config.runtime, &t, &ignored);
+	(void)!find_base(box->vercel->api, box->project_id, box->config.image, box->config.runtime,
+	                 &t, &ignored);
 	return t;
 }
 
@@ -170,7 +170,7 @@ static int ask_for_sandbox(struct vercel_sandbox *box, struct session_creation *
 	auto_json json_t *tags = json_pack("{s:s}", "vercel/name", box->name);
 	const struct template *t = NULL;
 	int r = creation->source[0] ? 0
-	                            : find_base(box->vercel->api->fleet, box->project_id,
+	                            : find_base(box->vercel->api, box->project_id,
 	                                        box->config.image, box->config.runtime, &t, err);
 	struct sandbox_spec spec = {.key_id = box->key_id[0] ? box->key_id : NULL,
 	                            .template = t ? template_id(t) : NULL,

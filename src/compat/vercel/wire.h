@@ -36,9 +36,12 @@ const char *space_of(const struct http_req *req); /* Vercel's project, or "" */
  * latest; NULL: none. */
 const struct template *find_image(const struct fleet *fleet, const char *project_id,
                                   const char *image);
+bool is_theirs(const char *image); /* one of Vercel's own: a runtime */
+/* An image that is not one of theirs. 1: it is being pulled, as await_image() has it. */
+must_check int find_or_pull(struct http_req *req, const char *image, struct err *err);
 /* What a sandbox of that image or runtime (NULL: not said) starts from; *ret is NULL for the host's
  * own files. Refused, with what to do: there is none that has what they name. */
-must_check int find_base(const struct fleet *fleet, const char *project_id, const char *image,
+must_check int find_base(const struct api *api, const char *project_id, const char *image,
                          const char *runtime, const struct template **ret, struct err *err);
 
 /* error.c */
