@@ -592,7 +592,7 @@ static bool is_cached(struct build *b)
 	char key[PLAN_KEY_SIZE];
 
 	if (b->is_fresh || b->step == STEP_STATE || b->step == STEP_REGISTRIES ||
-	    b->step == STEP_CONTEXT)
+	    b->step == STEP_CONTEXT || (step == STEP_PART && part_is_unknown(b)))
 		return false;
 	plan_key(b, step, key);
 	if (!cache_find(b->owner, key, &b->image, &report))

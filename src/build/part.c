@@ -55,7 +55,13 @@ bool part_is_tree(const struct build *b)
 
 bool part_is_offline(const struct build *b)
 {
-	return part_is_tree(b) || json_object_get(part_now(b), "offline");
+	return json_object_get(part_now(b), "offline") ||
+	       (part_is_tree(b) && !json_object_get(part_now(b), "fetches"));
+}
+
+bool part_is_unknown(const struct build *b)
+{
+	return json_object_get(part_now(b), "unknown") != NULL;
 }
 
 bool part_has_copies(const struct build *b)

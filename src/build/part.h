@@ -19,6 +19,7 @@ size_t part_count(const struct build *b);
 bool part_is_last(const struct build *b);
 bool part_is_tree(const struct build *b); /* a root in the making, on the host's programs */
 bool part_is_offline(const struct build *b);
+bool part_is_unknown(const struct build *b); /* what it fetches may have changed: it runs anew */
 bool part_has_copies(const struct build *b); /* any part */
 /* Of the part: [{key, locked}] of its RUN's cache mounts; borrowed, or NULL. */
 const json_t *part_caches(const struct build *b);

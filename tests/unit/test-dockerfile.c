@@ -273,9 +273,29 @@ TEST(what_is_not_known_is_refused_with_its_line)
 	              "given no secret");
 	check_refused("FROM base\nRUN --security=insecure x\n",
 	              "dockerfile: line 2: RUN --security=insecure is not supported");
-	check_refused("FROM base\nADD https://example.com/x /\n",
-	              "dockerfile: line 2: ADD of 'https://example.com/x' is not supported: fetch "
-	              "it into the context, or with RUN");
+	check_refused("FROM base\nCOPY https://example.com/x /\n",
+	              "dockerfile: line 2: COPY of 'https://example.com/x' is not supported: ADD "
+	              "takes http and https");
+	check_refused(
+		"FROM base\nADD ftp://example.com/x /\n",
+		"dockerfile: line 2: ADD of 'ftp://example.com/x' is not supported: ADD takes "
+		"http and https");
+	check_refused("FROM base\nADD https://example.com/x.git#main /x\n",
+	              "dockerfile: line 2: ADD of the git repository "
+	              "'https://example.com/x.git#main' is not supported: clone it into the "
+	              "context, or with RUN");
+	check_refused("FROM base\nADD git@example.com:x/y /x\n",
+	              "dockerfile: line 2: ADD of the git repository 'git@example.com:x/y' is not "
+	              "supported: clone it into the context, or with RUN");
+	check_refused(
+		"FROM base\nADD https://example.com/?x /\n",
+		"dockerfile: line 2: ADD of 'https://example.com/?x' needs a target that names "
+		"a file: the URL names none");
+	check_refused(
+		"FROM base\nADD --checksum=sha256:12 https://example.com/x /\n",
+		"dockerfile: line 2: ADD --checksum: 'sha256:12' is not sha256: and 64 digits");
+	check_refused("FROM base\nADD --checksum=sha256:12 x /\n",
+	              "dockerfile: line 2: ADD --checksum is for URLs");
 	check_refused("FROM base\nCOPY ../x /\n",
 	              "dockerfile: line 2: COPY: '../x' leads out of what can be copied");
 	check_refused("FROM base\nCOPY a b /c\n", "dockerfile: line 2: COPY of several sources "

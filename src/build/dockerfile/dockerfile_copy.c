@@ -14,8 +14,9 @@
 #define CARRIES_MAX 64
 
 struct copy {
-	char *from, *chown, *chmod; /* flags; NULL if they are not given */
-	json_t *sources;            /* array */
+	char *from, *chown, *chmod, *checksum; /* flags; NULL if they are not given */
+	bool has_url;                          /* one of its sources is fetched */
+	json_t *sources;                       /* array */
 	char *target;
 };
 
@@ -24,6 +25,7 @@ static void copy_done(struct copy *c)
 	free(c->from);
 	free(c->chown);
 	free(c->chmod);
+	free(c->checksum);
 	free(c->target);
 	json_decref(c->sources);
 }
@@ -53,6 +55,8 @@ static int read_flags(const struct stage *s, struct copy *c, const char **text, 
 			r = set_flag(s, value, &c->chown, err);
 		else if (strcmp(name, "chmod") == 0 && value)
 			r = set_flag(s, value, &c->chmod, err);
+		else if (strcmp(name, "checksum") == 0 && value && s->in->kind == DOCKER_ADD)
+			r = set_flag(s, value, &c->checksum, err);
 		else if (strcmp(name, "link") == 0)
 			continue; /* says how the layers are kept */
 		else
@@ -63,6 +67,15 @@ static int read_flags(const struct stage *s, struct copy *c, const char **text, 
 static bool is_url(const char *word)
 {
 	return strstr(word, "://") || strncmp(word, "git@", 4) == 0;
+}
+
+static bool is_of_git(const char *word)
+{
+	const size_t len = strcspn(word, "#?");
+
+	return strncmp(word, "git@", 4) == 0 || strncmp(word, "git://", 6) == 0 ||
+	       strncmp(word, "ssh://", 6) == 0 ||
+	       (len > 4 && strncmp(word + len - 4, ".git", 4) == 0);
 }
 
 /* A path of the context or of a root, without what leads up, relative: "." for all. */
@@ -285,7 +298,78 @@ static int put_heredoc(struct stage *s, const char *word, struct buf *out, struc
 	return r;
 }
 
-static int put_source(struct stage *s, const struct copy *c, const char *word, struct buf *out,
+static int check_url(const struct stage *s, const struct copy *c, const char *word, struct err *err)
+{
+	const char *kind = instruction_name(s->in->kind);
+
+	if (s->in->kind == DOCKER_ADD && is_of_git(word))
+		return stage_error(s, err,
+		                   "ADD of the git repository '%.200s' is not supported: clone it "
+		                   "into the context, or with RUN",
+		                   word);
+	if (s->in->kind != DOCKER_ADD ||
+	    (strncmp(word, "http://", 7) != 0 && strncmp(word, "https://", 8) != 0))
+		return stage_error(s, err,
+		                   "%s of '%.200s' is not supported: ADD takes http and https",
+		                   kind, word);
+	if (c->checksum && (strncmp(c->checksum, "sha256:", 7) != 0 || strlen(c->checksum) != 71 ||
+	                    strspn(c->checksum + 7, "0123456789abcdef") != 64))
+		return stage_error(s, err, "ADD --checksum: '%.100s' is not sha256: and 64 digits",
+		                   c->checksum);
+	return 0;
+}
+
+/* What a URL names: the last part of its path. */
+static char *file_of_url(const char *url)
+{
+	const char *path = strstr(url, "://") + 3, *last;
+	size_t len = strcspn(path, "?#");
+
+	last = memchr(path, '/', len);
+	if (!last)
+		return xstrdup("");
+	for (const char *c = last; c < path + len; c++)
+		if (*c == '/')
+			last = c;
+	return xstrndup(last + 1, len - (size_t)(last + 1 - path));
+}
+
+/*
+ * A URL is fetched in the sandbox of its part, with that one's network. With a checksum the result
+ * is found again by later builds; without one nobody knows whether it is still the same.
+ */
+static int put_url(struct stage *s, struct copy *c, const char *word, struct buf *out,
+                   struct err *err)
+{
+	const bool is_dir = c->target[strlen(c->target) - 1] == '/';
+	auto_free char *name = NULL;
+	int r = check_url(s, c, word, err);
+
+	if (r < 0)
+		return r;
+	name = file_of_url(word);
+	if (strcmp(name, "..") == 0 || strcmp(name, ".") == 0 || (is_dir && !*name))
+		return stage_error(
+			s, err,
+			"ADD of '%.200s' needs a target that names a file: the URL names "
+			"none",
+			word);
+	(void)json_object_set_new(s->part, "fetches", json_true());
+	if (!c->checksum)
+		(void)json_object_set_new(s->part, "unknown", json_true());
+	c->has_url = true;
+	(void)!buf_printf(out, "%s\nFROM=%s\nFETCHED=$FROM\nUNPACK=\nfetch ", script_fetch,
+	                  DOCKER_FETCHED);
+	script_put_quoted(out, word);
+	(void)!buf_append_str(out, " file ");
+	script_put_quoted(out, c->checksum ? c->checksum + 7 : "");
+	(void)!buf_append(out, "\n", 1);
+	script_put_variable(out, "RENAME", name);
+	(void)!buf_printf(out, "place file\nrm -rf \"$FETCHED\"\nRENAME=\nUNPACK=1\n");
+	return 0;
+}
+
+static int put_source(struct stage *s, struct copy *c, const char *word, struct buf *out,
                       struct err *err)
 {
 	auto_json json_t *patterns = json_pack("[s]", word);
@@ -295,10 +379,9 @@ static int put_source(struct stage *s, const struct copy *c, const char *word, s
 	if (strncmp(word, "<<", 2) == 0 && s->in->n_heredocs > 0)
 		return put_heredoc(s, word, out, err);
 	if (is_url(word) && !c->from)
-		return stage_error(s, err,
-		                   "%s of '%.200s' is not supported: fetch it into the context, or "
-		                   "with RUN",
-		                   instruction_name(s->in->kind), word);
+		return put_url(s, c, word, out, err);
+	if (c->checksum)
+		return stage_error(s, err, "ADD --checksum is for URLs");
 	r = docker_bring(s, c->from, patterns, &dir, err);
 	if (r < 0)
 		return r;
@@ -340,8 +423,8 @@ int docker_read_copy(struct stage *s, struct err *err)
 	for (size_t i = 0; r == 0 && i < json_array_size(c.sources); i++)
 		r = put_source(s, &c, json_string_value(json_array_get(c.sources, i)), &script,
 		               err);
-	if (r == 0)
-		r = docker_add_step(s, &script, /* is_last= */ false, err);
+	if (r == 0) /* what was fetched is an image of its own: a RUN may be without a network */
+		r = docker_add_step(s, &script, /* is_last= */ c.has_url, err);
 	copy_done(&c);
 	return r;
 }

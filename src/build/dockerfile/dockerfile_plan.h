@@ -27,6 +27,7 @@
 #define DOCKER_DIR     "/opt/cloche/build" /* never part of an image */
 #define DOCKER_STEPS   DOCKER_DIR "/steps"
 #define DOCKER_CONTEXT DOCKER_DIR "/context"
+#define DOCKER_FETCHED DOCKER_DIR "/fetched"
 #define DOCKER_CARRIED "/opt/cloche/from" /* and the number of the carry in its part */
 #define STAGES_MAX     64
 
