@@ -82,14 +82,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	empty();
 	lay_out(data, size);
 	(void)!memory_image_adapt(images_fd, own_fd, 0x30000000, 65536, "copy", &err);
-	(void)!memory_image_check(images_fd, &err);
+	(void)!memory_image_check(images_fd, MEMORY_PARSED, &err);
+	(void)!memory_image_check(images_fd, MEMORY_PAGES, &err);
 	(void)!memory_agent_read(images_fd, &agent);
 	r = memory_agent_extract(images_fd, &agent, &agent_fd);
 	assert(r < 0); /* no input has the hash that it names */
 	(void)unlinkat(images_fd, MEMORY_MANIFEST, 0);
 	(void)unlinkat(images_fd, MEMORY_AGENT_HASH, 0);
 	if (memory_image_finish(images_fd, &bytes, &err) == 0) {
-		r = memory_image_check(images_fd, &err);
+		r = memory_image_check(images_fd, MEMORY_PARSED, &err);
+		assert(r == 0);
+		r = memory_image_check(images_fd, MEMORY_PAGES, &err);
 		assert(r == 0);
 	}
 	return 0;

@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include "base/fd.h"
+#include "engine/jail/memory/checksum.h"
 #include "engine/jail/memory/criu.h"
 #include "engine/jail/memory/memory_agent.h"
 #include "engine/jail/memory/memory_image.h"
@@ -183,6 +184,13 @@ TEST(a_copy_has_its_own_ids_and_host_name)
 	remove_place(&to);
 }
 
+static int check(int dir_fd, struct err *err)
+{
+	int r = memory_image_check(dir_fd, MEMORY_PARSED, err);
+
+	return r < 0 ? r : memory_image_check(dir_fd, MEMORY_PAGES, err);
+}
+
 TEST(a_memory_that_is_whole_is_known_to_be)
 {
 	struct place p = make_place();
@@ -191,7 +199,7 @@ TEST(a_memory_that_is_whole_is_known_to_be)
 
 	CHECK_INT(memory_image_finish(p.fd, &bytes, &err), 0);
 	CHECK(bytes > 50);
-	CHECK_INT(memory_image_check(p.fd, &err), 0);
+	CHECK_INT(check(p.fd, &err), 0);
 	remove_place(&p);
 }
 
@@ -222,11 +230,77 @@ TEST(a_memory_that_is_flipped_cut_or_missing_in_any_file_is_refused)
 			put(p.fd, name, "", 0);
 		else
 			CHECK_INT(unlinkat(p.fd, name, 0), 0);
-		CHECK(memory_image_check(p.fd, &err) < 0);
+		CHECK(check(p.fd, &err) < 0);
 		CHECK_INT(err.code, ERR_CONFLICT);
 		CHECK(strstr(err.message, name) != NULL);
 		remove_place(&p);
 	}
+}
+
+TEST(pages_are_looked_at_in_the_second_part_but_for_their_size)
+{
+	uint64_t bytes;
+	struct err err;
+
+	for (int is_cut = 0; is_cut <= 1; is_cut++) {
+		struct place p = make_place();
+
+		CHECK_INT(memory_image_finish(p.fd, &bytes, &err), 0);
+		if (is_cut)
+			put(p.fd, "pages-1.img", "", 0);
+		else
+			flip(p.fd, "pages-1.img", 3);
+		CHECK_INT(memory_image_check(p.fd, MEMORY_PARSED, &err) < 0, is_cut);
+		CHECK(memory_image_check(p.fd, MEMORY_PAGES, &err) < 0);
+		remove_place(&p);
+	}
+}
+
+/* The manifest's head; where its version is, where a row's size and digest are. */
+#define HEAD_SIZE  244
+#define AT_VERSION 36
+#define ROW_SIZE   104
+#define AT_DIGEST  72
+
+/* As cloche 0.2 wrote it: pages have a SHA-256. */
+static void make_older(int dir_fd)
+{
+	char text[8192];
+	size_t len = read_whole(dir_fd, MEMORY_MANIFEST, text, sizeof(text));
+	const uint32_t version = 2;
+	int n = 0;
+
+	CHECK_INT((len - HEAD_SIZE) % ROW_SIZE, 0);
+	memcpy(text + AT_VERSION, &version, sizeof(version));
+	for (char *row = text + HEAD_SIZE; row < text + len; row += ROW_SIZE) {
+		if (strcmp(row, "pages-1.img") != 0)
+			continue;
+		CHECK_INT(EVP_Digest("pages", 5, (unsigned char *)row + AT_DIGEST, NULL,
+		                     EVP_sha256(), NULL),
+		          1);
+		n++;
+	}
+	CHECK_INT(n, 1);
+	CHECK_INT(EVP_Digest(text + DIGEST_LEN, len - DIGEST_LEN, (unsigned char *)text, NULL,
+	                     EVP_sha256(), NULL),
+	          1);
+	put(dir_fd, MEMORY_MANIFEST, text, len);
+}
+
+TEST(a_memory_of_an_older_cloche_is_whole_until_it_is_flipped)
+{
+	struct place p = make_place();
+	uint64_t bytes;
+	struct err err;
+
+	CHECK_INT(memory_image_finish(p.fd, &bytes, &err), 0);
+	make_older(p.fd);
+	CHECK_INT(check(p.fd, &err), 0);
+	flip(p.fd, "pages-1.img", 3);
+	CHECK_INT(memory_image_check(p.fd, MEMORY_PARSED, &err), 0);
+	CHECK(memory_image_check(p.fd, MEMORY_PAGES, &err) < 0);
+	CHECK_INT(err.code, ERR_CONFLICT);
+	remove_place(&p);
 }
 
 /* Two memfds of one name, of 4100 and 5000 bytes: the first is a guest's own. The second has its
@@ -281,12 +355,12 @@ TEST(a_memory_of_another_agent_is_whole_with_its_program_and_refused_without)
 		SKIP("pages of another size");
 	put(p.fd, MEMORY_AGENT_HASH, (const char *)agent.bytes, sizeof(agent.bytes));
 	CHECK_INT(memory_image_finish(p.fd, &bytes, &err), 0);
-	CHECK_INT(memory_image_check(p.fd, &err), 0);
+	CHECK_INT(check(p.fd, &err), 0);
 	agent.bytes[0] ^= 1;
 	put(p.fd, MEMORY_AGENT_HASH, (const char *)agent.bytes, sizeof(agent.bytes));
 	CHECK_INT(unlinkat(p.fd, MEMORY_MANIFEST, 0), 0);
 	CHECK_INT(memory_image_finish(p.fd, &bytes, &err), 0);
-	CHECK(memory_image_check(p.fd, &err) < 0);
+	CHECK(check(p.fd, &err) < 0);
 	CHECK_INT(err.code, ERR_CONFLICT);
 	CHECK(strstr(err.message, "agent") != NULL);
 	remove_place(&p);
@@ -309,4 +383,42 @@ TEST(a_socket_that_closes_meanwhile_is_of_the_moment)
 	CHECK_INT(err.code, ERR_UNAVAILABLE);
 	CHECK(!explain("Error (criu/files.c:1): Can't open file: No such file\n", true, &err));
 	CHECK_INT(err.code, ERR_INTERNAL);
+}
+
+TEST(a_checksum_is_xxh64_however_its_bytes_come)
+{
+	/* As `zstd --check` writes their lower halves. */
+	static const struct {
+		size_t len;
+		uint64_t sum;
+	} known[] = {
+		{0, 0xef46db3751d8e999},    {1, 0xe934a84adb052768},
+		{31, 0x0f187c62b1e722b7},   {32, 0x91b0cb0931a8c629},
+		{33, 0x931b043cf8d65b94},   {45, 0x9364e111a6602f43},
+		{1000, 0x698399d62f9c1695}, {4096, 0},
+	};
+	unsigned char data[4096];
+	struct checksum whole, parts;
+
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = (unsigned char)(i * 7 + (i >> 8));
+	for (size_t k = 0; k < ARRAY_SIZE(known); k++) {
+		const size_t len = known[k].len;
+
+		checksum_init(&whole);
+		checksum_add(&whole, data, len);
+		checksum_init(&parts);
+		for (size_t i = 0, n = 1; i < len; i += n, n = n % 67 + 5)
+			checksum_add(&parts, data + i, MIN(n, len - i));
+		CHECK_INT(checksum_end(&parts), checksum_end(&whole));
+		if (known[k].sum)
+			CHECK_INT(checksum_end(&whole), known[k].sum);
+	}
+	for (size_t bit = 0; bit < 8 * sizeof(data); bit += 101) {
+		data[bit / 8] ^= (unsigned char)(1U << bit % 8);
+		checksum_init(&parts);
+		checksum_add(&parts, data, sizeof(data));
+		CHECK(checksum_end(&parts) != checksum_end(&whole));
+		data[bit / 8] ^= (unsigned char)(1U << bit % 8);
+	}
 }

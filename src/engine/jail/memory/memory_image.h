@@ -10,11 +10,12 @@
  *	token		what the saved agent is waiting for (proto/quiet.h)
  *	boot		the sandbox's id, and its boot's (memory_boot.h)
  *	agent		SHA-256 of its program (memory_agent.h)
- *	manifest	names, sizes and SHA-256 of all others; kernel, processor and
- *			agent; its own SHA-256. Written last
+ *	manifest	names, sizes and SHA-256 of all others (of pages, a checksum); kernel,
+ *			processor and agent; its own SHA-256. Written last
  *
  * Images belong to root and are made only by us, never uploaded. So a bad image is damaged or too
- * old, and the manifest shows both before CRIU reads a byte.
+ * old, and the manifest shows both: of what CRIU parses before CRIU reads a byte, of the pages
+ * before a process that has them goes on.
  */
 #include "base/digest.h"
 #include "base/err.h"
@@ -39,10 +40,12 @@ must_check int memory_image_prepare(int dir_fd, uint64_t *ret_bytes, struct err 
 must_check int memory_image_describe(int dir_fd, uint64_t *ret_bytes, struct err *err);
 /* Which agent the manifest names. */
 must_check int memory_image_read_agent(int dir_fd, struct digest *ret);
-/* Checks that it is complete, of this kernel and processor, and that its agent's program is here or
- * in it. Reads all files.
+/* What CRIU parses, and what it only copies: nearly all of it. */
+enum memory_part { MEMORY_PARSED, MEMORY_PAGES };
+/* Checks that it is of this kernel and processor, that its agent's program is here or in it, and
+ * that this part is whole. Reads all of the part.
  */
-must_check int memory_image_check(int dir_fd, struct err *err);
+must_check int memory_image_check(int dir_fd, enum memory_part part, struct err *err);
 /* The same without reading the files, so damage is not noticed. */
 must_check int memory_image_fits(int dir_fd, struct err *err);
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Nothing of a copy runs before its confinement was checked. On any failure CRIU's control pipe is
- * closed, and CRIU kills what it has restored. If CRIU is gone by then, removing the guest's
- * control groups does.
+ * Nothing of a copy runs before its confinement and its pages were checked. The pages, nearly all
+ * of a memory, are read for that while CRIU restores them: it only copies those. On any failure
+ * CRIU's control pipe is closed, and CRIU kills what it has restored. If CRIU is gone by then,
+ * removing the guest's control groups does.
  *
  * Only a few are revived at a time, and the others wait in line: each is mostly CPU work, and if
  * all ran at once, all would be late.
@@ -47,11 +48,13 @@ struct revival {
 	loop_child_fn on_exit;
 	void (*failed)(struct guest *g, const struct err *err);
 	int images_fd, net_fd, result_fd;
-	bool has_ground, is_checked, is_begun, is_over;
+	bool has_ground, is_parsed_checked, is_checked, is_begun, is_over;
+	pid_t restored; /* its first process, while that waits for the check of the pages; or 0 */
 	int root_fd, usr_fd;
 	struct loop_child *founder, *checker, *criu_child;
-	struct loop_io *go_io, *control_io;
+	struct loop_io *go_io, *control_io, *check_io;
 	struct criu criu;
+	struct err criu_failure; /* while the check of the pages may name a cause */
 	unsigned char token[QUIET_TOKEN_SIZE];
 	struct buf mounts, confinement;
 };
@@ -126,6 +129,7 @@ static void let_go(struct revival *v)
 	}
 	loop_io_removep(&v->go_io);
 	loop_io_removep(&v->control_io);
+	loop_io_removep(&v->check_io);
 	close_fd(&v->images_fd);
 	close_fd(&v->net_fd);
 	close_fd(&v->root_fd);
@@ -276,9 +280,12 @@ static void on_control(struct loop *loop, uint32_t events, void *arg)
 	(void)loop;
 	(void)events;
 	loop_io_removep(&v->control_io);
-	if (criu_hear(&v->criu, &pid) == 0 && admit(v, pid, &err) < 0)
+	if (criu_hear(&v->criu, &pid) < 0)
+		return; /* its exit tells the rest */
+	v->restored = pid;
+	log_debug("memory.restored", "id=%s", v->g->spec.id);
+	if (v->is_checked && admit(v, pid, &err) < 0)
 		fail(v, &err);
-	/* Else its exit tells the rest. */
 }
 
 /* Only after CRIU is done. CRIU releases the agent first; if the agent then killed a process that
@@ -309,7 +316,9 @@ static void on_criu_exit(struct loop *loop, int wait_status, void *arg)
 		free_if_done(v);
 	} else if (wait_status != 0) {
 		(void)criu_explain(v->criu.words_fd, wait_status, /* is_restore= */ true, &err);
-		fail(v, &err);
+		v->criu_failure = err;
+		if (v->is_checked) /* else it may be the pages */
+			fail(v, &err);
 	} else if (wake_agent(v, &err) < 0) {
 		fail(v, &err);
 	} else {
@@ -398,32 +407,83 @@ static void begin_next(struct loop *loop, void *arg)
 
 static void go_on(struct revival *v)
 {
-	if (!v->has_ground || !v->is_checked)
+	if (!v->has_ground || !v->is_parsed_checked)
 		return;
 	list_append(&waiting, &v->link);
 	begin_next(v->host->loop, NULL);
 }
 
+/* What the checker says of a part. */
+static int hear_checker(const struct revival *v, struct err *ret)
+{
+	*ret = (struct err){0};
+	if (read(v->result_fd, ret, sizeof(*ret)) != sizeof(*ret))
+		(void)err_set(ret, ERR_INTERNAL, 0, "the saved memory could not be checked");
+	return ret->code == ERR_NONE ? 0 : -EBADMSG;
+}
+
+/* CRIU may read it. */
+static void on_parsed_checked(struct loop *loop, uint32_t events, void *arg)
+{
+	struct revival *v = arg;
+	struct err err;
+
+	(void)loop;
+	(void)events;
+	loop_io_removep(&v->check_io);
+	if (hear_checker(v, &err) < 0) {
+		fail(v, &err);
+		return;
+	}
+	v->is_parsed_checked = true;
+	go_on(v);
+}
+
+/* And what it has restored may go on. */
 static void on_checked(struct loop *loop, int wait_status, void *arg)
 {
 	struct revival *v = arg;
 	struct err err = {0};
+	int r = 0;
 
-	(void)loop;
+	(void)wait_status; /* what it has not said tells */
 	v->checker = NULL;
 	if (v->is_over) {
 		free_if_done(v);
 		return;
 	}
-	if (wait_status != 0 || read(v->result_fd, &err, sizeof(err)) != sizeof(err))
-		(void)err_set(&err, ERR_INTERNAL, 0, "the saved memory could not be checked");
-	if (err.code != ERR_NONE) {
-		fail(v, &err);
+	if (!v->is_parsed_checked)
+		on_parsed_checked(loop, EPOLLIN, v);
+	if (v->is_over) /* by that */
 		return;
+	r = hear_checker(v, &err);
+	if (r == 0) {
+		log_debug("memory.checked", "id=%s", v->g->spec.id);
+		memory_remember_whole(v->images_fd);
+		v->is_checked = true;
+		if (v->criu_failure.code != ERR_NONE)
+			r = -EIO;
+		else if (v->restored)
+			r = admit(v, v->restored, &err);
 	}
-	memory_remember_whole(v->images_fd);
-	v->is_checked = true;
-	go_on(v);
+	if (r < 0)
+		fail(v, err.code != ERR_NONE ? &err : &v->criu_failure);
+}
+
+/* Each part as it is done, until one is damaged. */
+static int check_parts(const struct revival *v, int out_fd)
+{
+	static const enum memory_part parts[] = {MEMORY_PARSED, MEMORY_PAGES};
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(parts); i++) {
+		struct err err = {0};
+
+		r = memory_image_check(v->images_fd, parts[i], &err);
+		if (fd_write_all(out_fd, &err, sizeof(err)) < 0)
+			return 1;
+	}
+	return 0;
 }
 
 static int start_check(struct revival *v)
@@ -432,20 +492,21 @@ static int start_check(struct revival *v)
 	struct clone_args args = {
 		.flags = CLONE_PIDFD, .exit_signal = SIGCHLD, .pidfd = (uint64_t)(uintptr_t)&pidfd};
 	pid_t pid;
+	int r;
 
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return -errno;
 	v->result_fd = fds[0];
 	pid = sys_clone3(&args);
 	if (pid == 0) {
-		struct err err = {0};
-
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-		(void)!memory_image_check(v->images_fd, &err);
-		_exit(fd_write_all(fds[1], &err, sizeof(err)) == 0 ? 0 : 1);
+		_exit(check_parts(v, fds[1]));
 	}
 	(void)close(fds[1]);
-	return pid < 0 ? -errno : loop_child_take(v->host->loop, pidfd, on_checked, v, &v->checker);
+	r = pid < 0 ? -errno : loop_child_take(v->host->loop, pidfd, on_checked, v, &v->checker);
+	return r < 0 ? r
+	             : loop_io_add(v->host->loop, v->result_fd, EPOLLIN, on_parsed_checked, v,
+	                           &v->check_io);
 }
 
 /* Receives the mounts, or sees its end, whose reason is on status_fd. */
@@ -514,7 +575,7 @@ int memory_revive(struct guest *g, int images_fd, const struct memory_ground *gr
 		r = v->net_fd < 0 ? -ESRCH
 		                  : loop_io_add(g->host->loop, v->ground.go_fd, EPOLLIN, on_ground,
 		                                v, &v->go_io);
-	v->is_checked = is_known_whole(images_fd);
+	v->is_checked = v->is_parsed_checked = is_known_whole(images_fd);
 	if (r == 0 && !v->is_checked)
 		r = start_check(v);
 	if (r == 0)

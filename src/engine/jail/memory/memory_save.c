@@ -170,6 +170,7 @@ static void on_finished(struct loop *loop, int wait_status, void *arg)
 
 	(void)loop;
 	s->finisher = NULL;
+	log_debug("memory.finished", "id=%s", s->g->spec.id);
 	if (s->is_over) {
 		free_if_done(s);
 		return;
@@ -302,6 +303,7 @@ static void on_control(struct loop *loop, uint32_t events, void *arg)
 	if (criu_hear(&s->criu, &pid) < 0)
 		return; /* its exit tells the rest */
 	s->is_still = s->was_still = true;
+	log_debug("memory.still", "id=%s", s->g->spec.id);
 	if (write_confinement(s, &s->failure) < 0)
 		memory_release(s->g);
 	else
