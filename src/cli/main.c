@@ -36,6 +36,7 @@ static const struct {
 	{"template", cmd_template,  "what sandboxes start from: build, make, list and remove"},
 	{"snapshot", cmd_snapshot,  "save what a sandbox is now; list and remove snapshots"},
 	{"volume",  cmd_volume,     "files that outlive sandboxes: make, list and remove"},
+	{"compose", cmd_compose,    "run the services of a Compose file, in sandboxes that reach each other"},
 	{"fork",    cmd_fork,       "make copies of a sandbox as it is now"},
 	{"rollback", cmd_rollback,  "bring a sandbox back to a snapshot"},
 	{"diff",    cmd_diff,       "tell what differs between two snapshots or sandboxes"},

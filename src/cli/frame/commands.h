@@ -49,6 +49,7 @@ int cmd_tree(int argc, char **argv);
 int cmd_secret(int argc, char **argv);
 int cmd_identity(int argc, char **argv);
 int cmd_webhook(int argc, char **argv);
+int cmd_compose(int argc, char **argv);
 int cmd_eval(int argc, char **argv);
 int cmd_events(int argc, char **argv);
 int cmd_events_verify(int argc, char **argv);

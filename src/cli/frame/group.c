@@ -60,6 +60,7 @@ static int run(const struct group *g, const struct subcommand *sub, const struct
 		.examples = sub->examples,
 		.min_words = sub->n_words,
 		.max_words = sub->n_words + sub->n_more,
+		.words_end_options = sub->words_end_options,
 		.opts = opts + sub->first_opt,
 		.n_opts = sub->n_opts,
 	};

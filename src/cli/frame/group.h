@@ -10,6 +10,7 @@ struct subcommand {
 	size_t n_words, n_more;   /* so many, and so many more if the user likes */
 	size_t first_opt, n_opts; /* of the group's: which it takes */
 	const struct resource *resource;
+	bool words_end_options; /* what follows the first word belongs to a command inside */
 };
 
 struct group {
