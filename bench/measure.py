@@ -133,3 +133,15 @@ def table(rows: Sequence[dict]) -> str:
             lines.append(f"\n{section}")
         lines.append(line(words))
     return "\n".join(lines)
+
+
+def verdict(rows: Sequence[dict]) -> str:
+    """How many aims are met, and which are not: a line each."""
+    aims = [one for one in rows if one["ok"] is not None]
+    missed = [one for one in aims if not one["ok"]]
+    lines = [f"{len(aims) - len(missed)} of {len(aims)} aims are met" + (". Missed:" if missed else ".")]
+    for one in missed:
+        tail = f", p99 {number(one['p99'])}" if one["p99"] is not None else ""
+        ratio = f", {number(one['ratio'])}× of {one['peer']}" if one["ratio"] is not None else ""
+        lines.append(f"  {one['section']}: {one['what']}: {number(one['p50'])} {one['unit']}{tail}{ratio}, aim {one['aim']}")
+    return "\n".join(lines)

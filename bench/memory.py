@@ -102,11 +102,15 @@ def standing_still(daemon: Daemon, link: Link, source: str) -> Callable[[], floa
 
 
 def pause(link: Link, box: str, took: Dict[str, list]) -> Callable[[], float]:
-    """Of one that is resumed behind it, which is measured, too."""
+    """Of one that is resumed behind it, until it has answered a call, which is measured, too."""
+
+    def resume() -> None:
+        link.call("POST", f"/v1/sandboxes/{box}/resume", {})
+        link.code(box, "len(x)")
 
     def once() -> float:
         paused = timed(lambda: link.call("POST", f"/v1/sandboxes/{box}/pause", {"to": "disk"}))
-        took["resume"].append(timed(lambda: link.call("POST", f"/v1/sandboxes/{box}/resume", {})))
+        took["resume"].append(timed(resume))
         return paused
 
     return once
@@ -126,6 +130,7 @@ def run(daemon: Daemon, count: int) -> List[Row]:
         "one": (fork(link, boxes[0], 1), count),
         "five": (fork(link, boxes[0], 5), count),
         "imprint": (answering(link, boxes[0], 5, "imprint"), count),
+        "twenty": (answering(link, boxes[0], 20, "imprint"), count),
         "again": (answering(link, boxes[3], 10, "imprint", changed=False), count),
         "still": (standing_still(daemon, link, boxes[0]), count),
         "criu": (answering(link, boxes[2], 5, "criu"), count),
@@ -138,8 +143,9 @@ def run(daemon: Daemon, count: int) -> List[Row]:
         row(SECTION, "five of them, in one call", took["five"], limit=1000),
         row(SECTION, "five of them, until each has answered a call", took["imprint"], limit=100),
         row(SECTION, "the same by CRIU", took["criu"]),
+        row(SECTION, "twenty, until each has answered a call", took["twenty"], limit=300),
         row(SECTION, "ten of a source that has not changed, until each has answered", took["again"], limit=30),
         row(SECTION, "longest call of the source while five are made", took["still"], limit=10),
         row(SECTION, "pause to disk, 100 MB, synced", took["pause"]),
-        row(SECTION, "resume from there", more["resume"], limit=300),
+        row(SECTION, "resume from there, until it has answered a call", more["resume"], limit=50),
     ]

@@ -35,7 +35,7 @@ import throughput
 import vm
 import wall
 from daemon import Daemon
-from measure import Row, table
+from measure import Row, table, verdict
 
 SECTIONS: Dict[str, Callable[[Daemon, Daemon, argparse.Namespace], List[Row]]] = {
     "start": lambda pooled, direct, o: start.run(pooled, direct, o.count),
@@ -106,6 +106,7 @@ def main() -> int:
     result = {"machine": described, "rows": rows}
     print(f"\n{described['cpu']}, {described['cores']} cores, {described['arch']}, Linux {described['kernel']}\n")
     print(table(rows))
+    print(f"\n{verdict(rows)}")
     path = options.json or Path(options.build) / "bench.json"
     path.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
     print(f"\nThe figures are in {path}.")

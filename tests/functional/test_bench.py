@@ -22,6 +22,9 @@ def test_a_run_gives_a_table_figures_and_a_page(tmp_path):
     assert "disk of one, 3 of 16 MiB over 2" in r.stdout and "create, each of 3 in turn" in r.stdout and "pulling one over what is here" in r.stdout
     assert "posix_spawn inside" in r.stdout and "gateway RSS, 2 live" in r.stdout
     result = json.loads(figures.read_text())
+    met = [one["ok"] for one in result["rows"] if one["ok"] is not None]
+    told = r.stdout[r.stdout.index(f"\n{sum(met)} of {len(met)} aims are met") :].splitlines()
+    assert len([line for line in told if line.startswith("  ")]) == len(met) - sum(met), r.stdout
     assert result["machine"]["cores"] >= 1 and result["machine"]["cpu"]
     assert all(one["p50"] > 0 and one["n"] > 0 for one in result["rows"]), result["rows"]
     subprocess.run([PYTHON, ROOT / "bench" / "report.py", figures, page], check=True, timeout=60)
