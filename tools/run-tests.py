@@ -53,7 +53,7 @@ VM_PASSES = [("plain", ["functional", "security", "sdk", "compat"], ["-m", "vm"]
 # What every engine promises, with the tests' own one.
 BARE_PASSES = [("plain", ["functional"], ["-m", "neutral and not slow"])]
 DETAIL_MOST = 4000  # of a failure, at the end
-SLOWEST = 8  # files of a pass that are named
+SLOWEST = 12  # files of a pass that are named
 CRASHES_MOST = 3  # of a pass's pytest: after that the rest is not run
 RETRIES_MOST = 30  # failures of one pass: more than that is no accident, and is not tried again
 VALGRIND = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"]
@@ -237,6 +237,16 @@ def slowest(cases):
     return f" (most of it: {told})" if told else ""
 
 
+def most_cpu(path):
+    """The files that took most CPU time with their daemons and sandboxes: on a host that is never idle, these say how long all takes."""
+    took = Counter()
+    for line in path.read_text().splitlines() if path.exists() else ():
+        name, _, seconds = line.rpartition(" ")
+        took[name] += float(seconds)
+    told = ", ".join(f"{name} {seconds:.0f}" for name, seconds in took.most_common(SLOWEST))
+    return f"\n  by CPU time, {took.total():.0f} s: {told}" if told else ""
+
+
 def longest_first(paths):
     """The files below these directories; a name of the table is the end of one."""
     def place(path):
@@ -328,10 +338,15 @@ class PythonPass:
     def failed_list(self):
         return self.build / f"pytest-{self.name}.failed"
 
+    @property
+    def cpu_list(self):
+        return self.build / f"pytest-{self.name}.cpu"
+
     def start(self):
         """(seconds, rounds): one pytest after the other, as long as one dies and has begun something before."""
         start = time.monotonic()
         self.failed_list.unlink(missing_ok=True)
+        self.cpu_list.unlink(missing_ok=True)
         rounds = [self.round(set())]
         while rounds[-1].has_died and rounds[-1].begun and len(rounds) <= CRASHES_MOST:
             rounds.append(self.round({test for r in rounds for test in r.told}))
@@ -359,7 +374,7 @@ class PythonPass:
 
     @property
     def env(self):
-        return {**os.environ, **SANITIZER_ENV, "CLOCHE_BUILD": str(self.build), "CLOCHE_ENGINE": self.engine, "CLOCHE_FAILED_TESTS": str(self.failed_list),
+        return {**os.environ, **SANITIZER_ENV, "CLOCHE_BUILD": str(self.build), "CLOCHE_ENGINE": self.engine, "CLOCHE_FAILED_TESTS": str(self.failed_list), "CLOCHE_CPU": str(self.cpu_list),
                 "PYTHONDONTWRITEBYTECODE": "1", "CLOCHE_BYTECODE": str(ROOT / "build" / "bytecode")}
 
     @property
@@ -378,7 +393,7 @@ class PythonPass:
         if len(rounds) > CRASHES_MOST and rounds[-1].has_died:
             tally.add(name, "failed", f"died {len(rounds)} times: what was left has not been run")
         cases = [case for one in rounds for case in one.whole_cases()]
-        print(f"{name}: {seconds:.0f} s, {sum(r.cpu_s for r in rounds):.0f} of CPU time{slowest(cases)}", flush=True)
+        print(f"{name}: {seconds:.0f} s, {sum(r.cpu_s for r in rounds):.0f} of CPU time{slowest(cases)}{most_cpu(self.cpu_list)}", flush=True)
 
     def add_crash(self, tally, label, name, one):
         """A pytest that died is a failure of the tests that were under way, each of which is tried once more, alone; without any it is one of the pass."""
