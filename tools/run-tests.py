@@ -238,7 +238,7 @@ def slowest(cases):
 
 
 def most_cpu(path):
-    """The files that took most CPU time with their daemons and sandboxes: on a host that is never idle, these say how long all takes."""
+    """The files that took most CPU time outside of sandboxes: on a host that is never idle, these say how long all takes."""
     took = Counter()
     for line in path.read_text().splitlines() if path.exists() else ():
         name, _, seconds = line.rpartition(" ")

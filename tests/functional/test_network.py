@@ -255,7 +255,6 @@ def test_a_rule_that_names_port_and_protocol_has_who_is_late_waited_for_where_al
     assert box.sandbox.run(["python3", "-S", "-c", LATE], timeout=60 * PATIENCE).stdout == "HTTP/1.1 418\n"
 
 
-@pytest.mark.vm
 def test_a_change_to_deny_all_and_back(walled):
     box = walled(ONE_HOST)
     assert box.sandbox.set_network("deny-all")["kind"] == "deny-all"

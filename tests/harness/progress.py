@@ -2,7 +2,8 @@
 """What tools/run-tests.py has to know of a pytest that may die before it has told: a plugin that names each test as it begins, ends and fails, and leaves
 out those that another pytest has had before. Files of the environment say where: CLOCHE_PROGRESS, CLOCHE_FAILED_TESTS and CLOCHE_LEFT_OUT, with a line for a test.
 
-CLOCHE_CPU gets a line for each file of tests, with the seconds of CPU time that this process and all below it took meanwhile, daemons and sandboxes too."""
+CLOCHE_CPU gets a line for each file of tests, with the seconds of CPU time that this process and all below it took meanwhile: its daemons, and the programs that
+it has run. What ran in a sandbox that is gone is not in it, since the kernel forgets the times of a pid namespace's processes."""
 
 import os
 from pathlib import Path
@@ -31,7 +32,7 @@ def times_of(pid):
 
 
 def tree_seconds():
-    """Of CPU time, since they began: this process and all below it, the dead among them as far as somebody has waited for them."""
+    """Of CPU time, since they began: this process and all below it. Of the dead, those that somebody has waited for."""
     times = {int(pid): found for pid in os.listdir("/proc") if pid.isdigit() and (found := times_of(pid))}
     below, known = {os.getpid()}, 0
     while len(below) > known:

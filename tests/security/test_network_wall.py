@@ -148,7 +148,6 @@ def test_N29_the_daemons_own_ports_stay_closed_on_an_address_that_is_lent(intern
             assert is_refused(box.dial("send", HOST, port, GET.format("v1/health", HOST)))
 
 
-@pytest.mark.vm
 def test_a_refused_name_is_never_asked_outside(walled, internet):
     box = walled(ONE_HOST)
     secret = "s3cr3t-payload"
