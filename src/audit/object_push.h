@@ -16,7 +16,7 @@
  * What retention has removed before it was sent is told by an event, and by an object of its own
  * that has only a seal, which says so.
  */
-#include "audit/object_sign.h"
+#include "object/object_sign.h"
 #include "audit/sink.h"
 #include "event/seal.h"
 #include "outgoing/outgoing_call.h"

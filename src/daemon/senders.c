@@ -20,7 +20,8 @@ int senders_read(struct senders *s, const struct config *config, struct err *err
 	if (r == 0 && config->audit_s3_url)
 		r = object_url_check(config->audit_s3_url, "audit.s3_url", err);
 	if (r == 0 && config->audit_s3_url)
-		r = object_credentials_read(config->audit_s3_credentials, &s->credentials, err);
+		r = object_credentials_read(config->audit_s3_credentials, "audit.s3_credentials",
+		                            &s->credentials, err);
 	return r < 0 ? r : dial_rules_read(&s->rules, config, err);
 }
 

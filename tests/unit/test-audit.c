@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "audit/object_push.h"
-#include "audit/object_sign.h"
+#include "object/object_sign.h"
 #include "audit/syslog_line.h"
 #include "event/verify.h"
 #include "test.h"

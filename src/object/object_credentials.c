@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "audit/object_sign.h"
 #include "base/fd.h"
+#include "object/object_sign.h"
 
 #include <ctype.h>
 #include <fcntl.h>
@@ -99,7 +99,8 @@ int object_credentials_parse(char *text, struct object_credentials *ret, struct 
 	return err_hint(err, "write it as ~/.aws/credentials is written");
 }
 
-int object_credentials_read(const char *path, struct object_credentials *ret, struct err *err)
+int object_credentials_read(const char *path, const char *setting, struct object_credentials *ret,
+                            struct err *err)
 {
 	auto_call(buf_done) struct buf text = BUF_INIT(FILE_MAX);
 	char *room;
@@ -112,15 +113,14 @@ int object_credentials_read(const char *path, struct object_credentials *ret, st
 		buf_commit(&text, (size_t)MAX(n, 0));
 	}
 	if (n < 0) {
-		(void)err_field(err, "audit.s3_credentials", "'%s' cannot be read: %s", path,
-		                strerror(errno));
+		(void)err_field(err, setting, "'%s' cannot be read: %s", path, strerror(errno));
 		return err_hint(err, "it is read by root at the start of the daemon");
 	}
 	if (n == 0)
-		return err_field(err, "audit.s3_credentials", "'%s' is empty", path);
+		return err_field(err, setting, "'%s' is empty", path);
 	r = object_credentials_parse(text.data, ret, err);
 	OPENSSL_cleanse(text.data, text.len);
-	return r < 0 ? err_prefix(err, "audit.s3_credentials: '%s'", path) : 0;
+	return r < 0 ? err_prefix(err, "%s: '%s'", setting, path) : 0;
 }
 
 void object_credentials_done(struct object_credentials *c)

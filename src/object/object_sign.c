@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "audit/object_sign.h"
+#include "object/object_sign.h"
 
-#include "event/verify.h"
+#include "base/digest.h"
 
 #include <assert.h>
 #include <openssl/crypto.h>
@@ -16,14 +16,14 @@
 #define CANONICAL_MAX ((size_t)16 * 1024)
 #define DATE_LEN      8
 
-static_assert(OBJECT_HASH_SIZE == CHAIN_HEX_SIZE, "both are of a SHA-256");
+static_assert(OBJECT_HASH_SIZE == DIGEST_HEX, "both are of a SHA-256");
 
 void object_hash(const void *data, size_t len, char ret[OBJECT_HASH_SIZE])
 {
-	unsigned char hash[SHA256_DIGEST_LENGTH];
+	struct digest hash;
 
-	(void)SHA256(data, len, hash);
-	chain_hex(hash, ret);
+	(void)SHA256(data, len, hash.bytes);
+	digest_to_hex(&hash, ret);
 }
 
 void object_sign_time(uint64_t at_us, char ret[OBJECT_SIGN_TIME_SIZE])
@@ -74,13 +74,15 @@ static void sign_text(const struct object_sign *s, const struct buf *text,
 {
 	const char *const parts[] = {s->region, s->service, "aws4_request"};
 	unsigned char key[256];
+	struct digest signature;
 	size_t len = (size_t)snprintf((char *)key, sizeof(key), "AWS4%s", s->credentials->secret);
 
 	mac(key, len, s->time, DATE_LEN);
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
 		mac(key, SHA256_DIGEST_LENGTH, parts[i], strlen(parts[i]));
 	mac(key, SHA256_DIGEST_LENGTH, text->data, text->len);
-	chain_hex(key, ret);
+	memcpy(signature.bytes, key, sizeof(signature.bytes));
+	digest_to_hex(&signature, ret);
 	OPENSSL_cleanse(key, sizeof(key));
 }
 

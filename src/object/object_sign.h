@@ -34,10 +34,11 @@ must_check int object_sign(const struct object_sign *s, char ret[OBJECT_SIGN_SIZ
 
 /*
  * Reads a file of credentials as the AWS tools have it: aws_access_key_id, aws_secret_access_key
- * and perhaps aws_session_token, of the section [default] or of the first one.
+ * and perhaps aws_session_token, of the section [default] or of the first one. setting: what names
+ * the file, for the error.
  */
-must_check int object_credentials_read(const char *path, struct object_credentials *ret,
-                                       struct err *err);
+must_check int object_credentials_read(const char *path, const char *setting,
+                                       struct object_credentials *ret, struct err *err);
 must_check int object_credentials_parse(char *text, struct object_credentials *ret,
                                         struct err *err);   /* text is changed */
 void object_credentials_done(struct object_credentials *c); /* wipes them */
