@@ -16,9 +16,9 @@
  * What retention has removed before it was sent is told by an event, and by an object of its own
  * that has only a seal, which says so.
  */
-#include "object/object_sign.h"
 #include "audit/sink.h"
 #include "event/seal.h"
+#include "object/object_sign.h"
 #include "outgoing/outgoing_call.h"
 #include "store/store.h"
 

@@ -9,7 +9,8 @@
 struct order {
 	const char *command;
 	const char *data_dir, *run_dir, *postgres, *address; /* the daemon's settings */
-	const char *owner;                                   /* conninfo of who may make schemas */
+	const char *objects, *objects_endpoint, *objects_region, *objects_credentials, *objects_ca;
+	const char *owner; /* conninfo of who may make schemas */
 	const char *name, *token;
 	uint64_t lifetime_s, fence_after_ms, lost_after_ms;
 	uint64_t beat_ms, log_level, link_fd, control_fd; /* of the member */

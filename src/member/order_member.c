@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "daemon/confine/confine.h"
 #include "member/member.h"
+#include "member/objects_check.h"
 #include "member/order.h"
 #include "member/papers/trouble.h"
 #include "member/status_socket.h"
@@ -35,6 +36,9 @@ struct member_process {
 	struct authority_pems authority;
 	struct member *member;
 	struct status_socket *status;
+	int store_fds[STORE_WORKERS];
+	struct store_pool *store; /* NULL: no objects are kept */
+	struct objects_check *check;
 };
 
 static void on_watchdog(struct loop *loop, void *arg)
@@ -56,7 +60,28 @@ static void on_launcher(struct loop *loop, uint32_t events, void *arg)
 
 static json_t *status_of(void *arg)
 {
-	return member_status(arg);
+	const struct member_process *p = arg;
+	json_t *all = member_status(p->member);
+
+	if (p->check)
+		(void)json_object_set_new(all, "objects", objects_check_status(p->check));
+	return all;
+}
+
+/* They are forked before anything secret was read but the store's keys, which they read. */
+static int start_store(struct member_process *p, struct err *err)
+{
+	const struct order *o = p->order;
+	const struct store_config config = {.objects = o->objects,
+	                                    .endpoint = o->objects_endpoint,
+	                                    .region = o->objects_region,
+	                                    .credentials = o->objects_credentials,
+	                                    .ca = o->objects_ca};
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && o->objects && i < STORE_WORKERS; i++)
+		r = store_worker_start(&config, &p->store_fds[i], err);
+	return r;
 }
 
 /* A file that libpq will read, where the member can see it. */
@@ -134,7 +159,11 @@ static int open_all(struct member_process *p, const struct err *trouble, int64_t
 		.trouble = trouble->code ? kind_of(trouble) : TROUBLE_NONE,
 		.message = trouble->code ? trouble->message : NULL,
 	});
-	r = status_socket_serve(p->loop, status_fd, status_of, p->member, &p->status);
+	r = status_socket_serve(p->loop, status_fd, status_of, p, &p->status);
+	if (r == 0 && p->order->objects)
+		r = store_pool_new(p->loop, p->store_fds, STORE_WORKERS, &p->store);
+	if (r == 0 && p->store)
+		p->check = objects_check_new(p->loop, p->store, p->order->objects);
 	if (r == 0)
 		r = member_link(p->member, (int)p->order->link_fd);
 	if (r == 0)
@@ -158,6 +187,8 @@ static int run(struct member_process *p, struct err *err)
 	int r = node_file_prepare(p->order->data_dir, err);
 
 	node_file_user(&plan.uid, &plan.gid);
+	if (r == 0)
+		r = start_store(p, err);
 	if (r == 0 && read_files(p, plan.uid, plan.gid, &trouble) < 0)
 		log_warn("cluster.not_ready", "code=%s error='%s' hint='%s'", trouble.field,
 		         trouble.message, trouble.hint);

@@ -14,11 +14,12 @@
  */
 #include "base/digest.h"
 
-#define OBJECT_HOUR_US   UINT64_C(3600000000)
-#define OBJECT_GRACE_US  (24 * OBJECT_HOUR_US)
-#define OBJECT_UPLOAD_US (6 * OBJECT_HOUR_US) /* the most from an upload's first chunk to its row  \
-	                                       */
-#define OBJECT_SKEW_US  OBJECT_HOUR_US        /* between the store's clock and ours */
+#define OBJECT_HOUR_US  UINT64_C(3600000000)
+#define OBJECT_GRACE_US (24 * OBJECT_HOUR_US)
+#define OBJECT_UPLOAD_US                                                                           \
+	(6 * OBJECT_HOUR_US)           /* the most from an upload's first chunk to its row         \
+	                                */
+#define OBJECT_SKEW_US  OBJECT_HOUR_US /* between the store's clock and ours */
 #define OBJECT_FRESH_US (OBJECT_GRACE_US - OBJECT_UPLOAD_US - OBJECT_SKEW_US)
 
 struct object_row { /* of a listing */

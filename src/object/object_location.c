@@ -67,9 +67,9 @@ static int check_endpoint(const char *url, const char *as_said, struct object_lo
 	colon = strrchr(host, ':');
 	if (colon && !strchr(colon, ']') && (parse_u64(colon + 1, 65535, &port) < 0 || port == 0))
 		return err_field(err, ENDPOINT, "'%.200s' has no port behind its colon", as_said);
-	ret->url = xstrdup(url);
 	ret->host = port == (is_tls ? 443 : 80) ? xstrndup(host, (size_t)(colon - host))
 	                                        : xstrdup(host);
+	ret->url = xasprintf("http%s://%s", is_tls ? "s" : "", ret->host);
 	return 0;
 }
 

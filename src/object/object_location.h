@@ -14,7 +14,7 @@ enum object_backend { OBJECT_DIRECTORY, OBJECT_S3 };
 struct object_location {
 	enum object_backend backend;
 	char *directory; /* absolute */
-	char *url;       /* of the server: scheme://host[:port] */
+	char *url;       /* of the server: scheme://host[:port], without the scheme's own port */
 	char *host;      /* as the field Host has it: no port that is the scheme's own */
 	char *path;      /* before a name: "/BUCKET/PREFIX" or "/PREFIX" or "" */
 	char *region;

@@ -158,7 +158,8 @@ class GatewayEnd:
 class Node:
     """A machine of a cluster, as far as its member goes."""
 
-    def __init__(self, name, conninfo, *, prefix=(), address=None):
+    def __init__(self, name, conninfo, *, prefix=(), address=None, objects=None):
+        self.objects = objects or {}  # the settings of the store, as an order has them
         self.name, self.prefix = name, list(prefix)
         self.dir = Path(tempfile.mkdtemp(prefix="cloche-test-", dir="/var/tmp"))
         self.dir.chmod(0o755)
@@ -199,7 +200,7 @@ class Node:
         link, mine = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         control, ours = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         order = {"command": "member", "data_dir": str(self.data), "run_dir": str(self.run), "postgres": self.conninfo, "address": self.address,
-                 "beat_ms": 1000, "log_level": 1, "link_fd": link.fileno(), "control_fd": control.fileno()}
+                 "beat_ms": 1000, "log_level": 1, **self.objects, "link_fd": link.fileno(), "control_fd": control.fileno()}
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen([*self.prefix, BUILD / "cloche-cluster"], stdin=subprocess.PIPE, stdout=log, stderr=log, pass_fds=[link.fileno(), control.fileno()])
         self.process.stdin.write(json.dumps(order).encode())

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "audit/object_push.h"
-#include "object/object_sign.h"
 #include "audit/syslog_line.h"
 #include "event/verify.h"
+#include "object/object_sign.h"
 #include "test.h"
 
 #include <string.h>

@@ -303,10 +303,10 @@ TEST(a_bucket_is_asked_by_path_or_by_a_host_of_its_own)
 	            "bucket.s3.us-east-1.amazonaws.com", "/a/b");
 	check_place("s3://bucket/a", "http://store.example:9000", "http://store.example:9000",
 	            "store.example:9000", "/bucket/a");
-	check_place("s3://bucket", "https://store.example:443", "https://store.example:443",
+	check_place("s3://bucket", "https://store.example:443", "https://store.example",
 	            "store.example", "/bucket");
 	check_place("s3://bucket", "http://{bucket}.store.example:80",
-	            "http://bucket.store.example:80", "bucket.store.example", "");
+	            "http://bucket.store.example", "bucket.store.example", "");
 	CHECK_INT(object_location_parse("dir:///mnt/a", NULL, NULL, &l, NULL), 0);
 	CHECK_STR(l.directory, "/mnt/a");
 	object_location_done(&l);

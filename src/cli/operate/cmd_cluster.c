@@ -81,6 +81,18 @@ static int invite(struct command *c, struct err *err)
 	return 0;
 }
 
+static void print_objects(const json_t *objects)
+{
+	if (!objects) {
+		printf("objects    none are kept: what a lost node has is lost (`objects` under "
+		       "[cluster])\n");
+		return;
+	}
+	printf("objects    %s: %s\n", command_text(objects, "place"),
+	       command_text(objects, "state"));
+	print_problem(json_object_get(objects, "problem"));
+}
+
 static void print_status(const json_t *s)
 {
 	const char *state = command_text(s, "state");
@@ -97,6 +109,7 @@ static void print_status(const json_t *s)
 		printf("beats      %" PRIu64 ", the last answered %s ago, in %" PRIu64 " us\n",
 		       command_number(s, "beats"), seen, command_number(s, "round_trip_us"));
 	printf("nodes      %" PRIu64 "\n", command_number(s, "nodes"));
+	print_objects(json_object_get(s, "objects"));
 }
 
 static void print_nodes(const json_t *s)

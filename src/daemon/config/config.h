@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 #define CONFIG_FILE  "/etc/cloche/cloche.toml"
-#define SETTINGS_MAX 128
+#define SETTINGS_MAX 144
 
 enum origin_from { ORIGIN_DEFAULT, ORIGIN_FILE, ORIGIN_ENVIRONMENT, ORIGIN_OPTION };
 
@@ -97,7 +97,10 @@ struct config {
 	uint64_t audit_s3_interval_ms;
 	char *cluster_postgres; /* conninfo of the cluster's database; NULL: this node is alone */
 	char *cluster_address;  /* where other nodes reach this one */
-	char **webhooks_allow;  /* ranges that are not public, and may be sent to; or NULL */
+	char *cluster_objects;  /* where its objects lie (object/object_location.h); or NULL */
+	char *cluster_objects_endpoint, *cluster_objects_region; /* or NULL, as the next two */
+	char *cluster_objects_credentials, *cluster_objects_ca;  /* files */
+	char **webhooks_allow; /* ranges that are not public, and may be sent to; or NULL */
 	/* The quota of each project; UINT64_MAX (CPUs: 0) = unlimited. */
 	uint64_t quota_sandboxes, quota_memory_bytes, quota_disk_bytes, quota_creates, quota_budget;
 	uint32_t quota_cpu_milli;

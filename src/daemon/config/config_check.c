@@ -8,6 +8,7 @@
 #include "net/match/hostname.h"
 #include "net/match/url.h"
 #include "net/policy/identity_reference.h"
+#include "object/object_location.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -180,6 +181,25 @@ static int check_audit(const struct config *c, struct err *err)
 	return 0;
 }
 
+static int check_objects(const struct config *c, struct err *err)
+{
+	struct object_location l;
+	int r;
+
+	if (!c->cluster_objects)
+		return 0;
+	if (!c->cluster_postgres)
+		return err_field(err, "cluster.objects",
+		                 "is of a cluster: cluster.postgres is missing");
+	r = object_location_parse(c->cluster_objects, c->cluster_objects_endpoint,
+	                          c->cluster_objects_region, &l, err);
+	if (r == 0 && l.backend == OBJECT_S3 && !c->cluster_objects_credentials)
+		r = err_field(err, "cluster.objects_credentials", "is needed by cluster.objects");
+	if (r == 0)
+		object_location_done(&l);
+	return r;
+}
+
 /* It becomes a part of Host fields, links, certificates and the name of a file. */
 static int check_preview(const struct config *c, struct err *err)
 {
@@ -225,7 +245,9 @@ int config_check(struct config *c, struct err *err)
 	                        &c->secrets_key_file,
 	                        &c->telemetry_headers_file,
 	                        &c->login_secret_file,
-	                        &c->audit_s3_credentials};
+	                        &c->audit_s3_credentials,
+	                        &c->cluster_objects_credentials,
+	                        &c->cluster_objects_ca};
 	int r;
 
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
@@ -262,6 +284,8 @@ int config_check(struct config *c, struct err *err)
 		r = check_login(c, err);
 	if (r == 0)
 		r = check_audit(c, err);
+	if (r == 0)
+		r = check_objects(c, err);
 	if (r == 0)
 		r = check_preview(c, err);
 	if (r == 0)

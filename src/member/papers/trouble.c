@@ -42,6 +42,17 @@ static const struct {
 	[TROUBLE_ENDED]       = {"certificate_ended", ERR_GONE, "join anew: `cloche cluster invite` on the node that signs, and `cloche node join TOKEN --replace` here"},
 	[TROUBLE_SKEW]        = {"clock_skew", ERR_UNAVAILABLE, "set both by one source: timedatectl set-ntp true"},
 	[TROUBLE_DATABASE]    = {"database_error", ERR_INTERNAL, "see PostgreSQL's log"},
+	[TROUBLE_STORE_SETTING]     = {"objects_setting_invalid", ERR_INVALID_FIELD, "correct `objects` and its kin under [cluster] in the settings file, then: systemctl restart cloche"},
+	[TROUBLE_STORE_UNREACHABLE] = {"objects_unreachable", ERR_UNAVAILABLE, "check `objects_endpoint` under [cluster], the network, and the store's own state: curl -sS -o /dev/null -w '%{http_code}' ENDPOINT"},
+	[TROUBLE_STORE_UNTRUSTED]   = {"objects_untrusted", ERR_UNAVAILABLE, "name the authority of the store's certificate as `objects_ca` under [cluster], and the host as its certificate has it"},
+	[TROUBLE_STORE_MISSING]     = {"objects_missing", ERR_NOT_FOUND, "correct `objects` under [cluster], or make it: aws s3 mb s3://BUCKET, or mount the directory: mount PATH"},
+	[TROUBLE_STORE_KEYS]        = {"objects_keys_refused", ERR_FORBIDDEN, "put keys that the store knows into the file of `objects_credentials`, then: systemctl restart cloche; with some stores a wrong `objects_region` looks the same"},
+	[TROUBLE_STORE_RIGHTS]      = {"objects_rights_missing", ERR_FORBIDDEN, "allow s3:GetObject, s3:PutObject, s3:DeleteObject and s3:ListBucket there; of a directory: chown cloche-cluster PATH, with one number for this user on all nodes"},
+	[TROUBLE_STORE_REGION]      = {"objects_region_wrong", ERR_CONFLICT, "set the bucket's own region as `objects_region` under [cluster]: aws s3api get-bucket-location --bucket BUCKET"},
+	[TROUBLE_STORE_CLOCK]       = {"objects_clock_wrong", ERR_CONFLICT, "set this node's clock: timedatectl set-ntp true"},
+	[TROUBLE_STORE_FULL]        = {"objects_full", ERR_CAPACITY, "make room there: df -h PATH, or the quota of the bucket"},
+	[TROUBLE_STORE_DAMAGED]     = {"objects_damaged", ERR_CONFLICT, "restore the bucket or directory from its copy, or make the template or snapshot anew; see who writes there besides this cluster"},
+	[TROUBLE_STORE_ABSENT]      = {"object_missing", ERR_NOT_FOUND, "it was removed, or lies in another bucket: compare `objects` under [cluster] on all nodes"},
 };
 static const struct {
 	const char *state; /* or its beginning: a class */

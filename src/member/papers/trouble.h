@@ -36,6 +36,18 @@ enum trouble {
 	TROUBLE_ENDED,
 	TROUBLE_SKEW,     /* clocks differ */
 	TROUBLE_DATABASE, /* an error that has no row of its own */
+	/* Of the store of objects. */
+	TROUBLE_STORE_SETTING,
+	TROUBLE_STORE_UNREACHABLE, /* it does not answer, or with an error of its own */
+	TROUBLE_STORE_UNTRUSTED,   /* its certificate */
+	TROUBLE_STORE_MISSING,     /* no such bucket or directory */
+	TROUBLE_STORE_KEYS,        /* its access keys */
+	TROUBLE_STORE_RIGHTS,
+	TROUBLE_STORE_REGION,
+	TROUBLE_STORE_CLOCK,
+	TROUBLE_STORE_FULL,
+	TROUBLE_STORE_DAMAGED, /* what it gives is not what was stored */
+	TROUBLE_STORE_ABSENT,  /* it has no such object */
 	TROUBLE_COUNT
 };
 

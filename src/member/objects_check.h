@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * Whether the store of objects can be used: puts a small object there, reads it again and removes
+ * it, at the start and every minute. What is wrong has a code and what repairs it (trouble.h).
+ */
+#include "base/json/json.h"
+#include "loop/loop.h"
+#include "member/objects/store_pool.h"
+
+struct objects_check;
+
+struct objects_check *objects_check_new(struct loop *loop, struct store_pool *pool,
+                                        const char *place);
+json_t *objects_check_status(const struct objects_check *c);
