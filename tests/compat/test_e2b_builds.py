@@ -117,12 +117,12 @@ def test_an_image_of_a_registry_is_pulled_and_built_upon(builder, tmp_path):
         shell = Tar().add("bin/bash", b'#!/bin/sh\nexec /bin/sh "$@"\n', mode=0o755)
         layout_of(base_layer(), shell, config={"Env": ["PATH=/bin", "STAGE=pulled"], "User": "user", "WorkingDir": "/home/user"}).write(tmp_path)
         registry.push(tmp_path, "team/app:1")
-        e2b.Template.build(e2b.Template().from_image(f"{registry.at}/team/app:1").run_cmd("echo $STAGE > made"), "of-registry")
+        e2b.Template.build(e2b.Template().from_image(f"{registry.at}/team/app:1").run_cmd("echo $STAGE > made"), "of_registry__0a")
         with pytest.raises(e2b.BuildException, match="has no image team/none:1"):
             e2b.Template.build(e2b.Template().from_image(f"{registry.at}/team/none:1").run_cmd("true"), "of-nothing")
     finally:
         registry.close()
-    assert in_sandbox("of-registry", "cat made") == "pulled\n"
+    assert in_sandbox("of_registry__0a", "cat made") == "pulled\n"
 
 
 @pytest.mark.parametrize("steps, why", [

@@ -124,7 +124,7 @@ def test_the_same_files_are_one_image(client, make_sandbox, tiny):
     client.delete_template(names[1] if made[0]["digest"] == made[1]["digest"] else names[0])
 
 
-@pytest.mark.parametrize("name", ["host", "-x", "Ups", "a_b", "a/b", "x" * 64])
+@pytest.mark.parametrize("name", ["host", "-x", "Ups", "_a", "a_", "tpl_x", "a/b", "x" * 64])
 def test_a_name_that_cannot_be_one_is_named(client, make_sandbox, name):
     with pytest.raises(errors.ClocheError) as refused:
         client.create_template(name, make_sandbox())

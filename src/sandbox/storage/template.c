@@ -15,6 +15,7 @@
 
 #include <inttypes.h>
 
+#define ID_PREFIX    "tpl_"
 #define PROJECT_MAX  256                /* templates of one project, and as many sets of packages */
 #define USE_SAVED_US (3600 * SECOND_US) /* so exact is a set's last use after a restart */
 #define MANIFEST_MAX (256 * 1024)
@@ -179,16 +180,19 @@ void template_name_of_image(const char *reference, char *ret, size_t size)
 int template_check_name(const char *name, struct err *err)
 {
 	static const char ends[] = "abcdefghijklmnopqrstuvwxyz0123456789";
-	static const char inner[] = "abcdefghijklmnopqrstuvwxyz0123456789.-";
+	static const char inner[] = "abcdefghijklmnopqrstuvwxyz0123456789._-";
 	size_t len = strlen(name);
 
 	if (len < 1 || len > TEMPLATE_NAME_MAX || strspn(name, inner) != len ||
 	    !strchr(ends, name[0]) || !strchr(ends, name[len - 1]))
-		return err_field(err, "name",
-		                 "must have up to %d of a-z, 0-9, - and . inside, such as 'my-app'",
-		                 TEMPLATE_NAME_MAX);
+		return err_field(
+			err, "name",
+			"must have up to %d of a-z, 0-9, with - _ and . inside, such as 'my-app'",
+			TEMPLATE_NAME_MAX);
 	if (strcmp(name, TEMPLATE_HOST) == 0)
 		return err_field(err, "name", "'" TEMPLATE_HOST "' is this machine's own");
+	if (strncmp(name, ID_PREFIX, strlen(ID_PREFIX)) == 0)
+		return err_field(err, "name", "begins with '" ID_PREFIX "', as ids do");
 	return 0;
 }
 
