@@ -180,6 +180,18 @@ def test_a_create_says_whether_the_registry_is_asked_again(own, client, registry
         client.create(template="host", pull="always")
 
 
+def test_events_of_a_create_that_waited_for_its_image_say_whose_it_is(own, client, registry, tmp_path):
+    """As those of one that did not wait."""
+    push(registry, tmp_path / "image", "library/waited:1")
+    waited, did_not = (client.create(image="waited:1") for _ in range(2))
+    said = {box.id: {e["type"]: e for e in client.events(sandbox=box.id)} for box in (waited, did_not)}
+    for box in (waited, did_not):
+        created = said[box.id]["sandbox.created"]
+        assert created["key_id"] and created["request_id"] and created["from"], created
+        box.delete()
+    assert said[waited.id]["sandbox.created"]["key_id"] == said[did_not.id]["sandbox.created"]["key_id"]
+
+
 def test_a_private_registry_is_opened_by_the_settings(internet, tmp_path):
     pair = Authority.of(internet.ca_file).issue("hub.test")
     hub = Registry(HUB, 5070, prefix=internet.enter(internet.outer), pair=pair, options=htpasswd(tmp_path, "bot"))

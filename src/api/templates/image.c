@@ -3,6 +3,7 @@
  * that leaves changes nothing for the pull: the next one finds what it has made. */
 #include "api/templates/image.h"
 
+#include "api/frame/access.h"
 #include "api/frame/find.h"
 #include "api/frame/reply.h"
 #include "base/clock.h"
@@ -32,10 +33,12 @@ static void on_pulled(const struct err *failed, void *arg)
 
 	http_on_done(req, NULL, NULL);
 	free(hold);
+	access_enter_again(req); /* what it does now is its caller's, as before */
 	if (failed)
 		http_reply_err(req, failed);
 	else if (http_route(req)->fn(req, &err) < 0)
 		http_reply_err(req, &err);
+	access_leave(req);
 }
 
 int await_image(struct http_req *req, const struct image_wish *wish, struct template **ret,
