@@ -34,6 +34,11 @@ def test_members_reach_each_other_by_name_and_nothing_else(make_sandbox, client,
     assert app.network()["kind"] == "deny-all"
     assert ask(app, "example.com", 80)["error"]
     assert ask(app, "nobody")["error"]
+    said = app.explain_network(f"tcp://db:{PORT}")
+    assert (said["allowed"], said["member"], said["rule"]) == (True, db.id, None)
+    for other in ("tcp://db:53", "tcp://nobody:80", "tcp://app:80"):  # not another member's, none, its own
+        said = app.explain_network(other)
+        assert (said["allowed"], said["member"]) == (False, None), other
     allowed = wait_for(lambda: decisions(client, app, verdict="allowed"), 10 * PATIENCE, "the decision")
     assert (allowed[0]["name"], allowed[0]["port"], allowed[0]["out_bytes"], allowed[0]["reason"]) == ("db", PORT, 5, "it is a member of the group")
     assert decisions(client, app, verdict="denied", name="example.com")

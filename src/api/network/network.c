@@ -135,21 +135,25 @@ int allow_network(struct http_req *req, struct err *err)
 	return change(req, s, policy, err);
 }
 
+/* member: of its group, which no policy denies; or NULL. */
 static void put_explanation(const struct policy *p, const struct explanation *e,
-                            struct json_writer *w)
+                            const struct sandbox *member, struct json_writer *w)
 {
 	const struct judge_decision *d = &e->decision;
-	const ssize_t rule = d->rule == JUDGE_NO_RULE ? -1 : policy_rule_number(p, d->rule);
+	const ssize_t rule =
+		member || d->rule == JUDGE_NO_RULE ? -1 : policy_rule_number(p, d->rule);
+	const bool is_open = member || d->closed == RANGE_PUBLIC;
 
-	json_put_bool(w, "allowed", e->is_allowed);
+	json_put_bool(w, "allowed", member || e->is_allowed);
 	if (rule < 0)
 		json_put_null(w, "rule");
 	else
 		json_put_u64(w, "rule", (uint64_t)rule);
-	json_put_str(w, "strength", explain_strength_name(e->strength));
-	json_put_bool(w, "depends_on_address", d->outcome == JUDGE_NEED_ADDRESS);
-	json_put_bool(w, "recorded", d->is_recorded);
-	json_put_str(w, "closed", d->closed == RANGE_PUBLIC ? NULL : range_kind_name(d->closed));
+	json_put_str(w, "strength", explain_strength_name(member ? STRENGTH_ADDRESS : e->strength));
+	json_put_bool(w, "depends_on_address", !member && d->outcome == JUDGE_NEED_ADDRESS);
+	json_put_bool(w, "recorded", !member && d->is_recorded);
+	json_put_str(w, "closed", is_open ? NULL : range_kind_name(d->closed));
+	json_put_str(w, "member", member ? sandbox_id(member) : NULL);
 }
 
 int explain_network(struct http_req *req, struct err *err)
@@ -172,6 +176,6 @@ int explain_network(struct http_req *req, struct err *err)
 		            &e, err);
 	if (r < 0)
 		return r;
-	put_explanation(network_policy(s), &e, reply_begin(&reply));
+	put_explanation(network_policy(s), &e, network_member_at(s, url), reply_begin(&reply));
 	return reply_send(&reply, req, 200, err);
 }

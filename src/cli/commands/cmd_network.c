@@ -82,8 +82,12 @@ static int allow(struct command *c, struct err *err)
 static void print_explanation(const json_t *reply)
 {
 	const json_t *rule = json_object_get(reply, "rule");
-	const char *closed = command_text(reply, "closed");
+	const char *closed = command_text(reply, "closed"), *member = command_text(reply, "member");
 
+	if (*member) {
+		printf("allowed: it is a member of the group (%s)\n", member);
+		return;
+	}
 	printf("%s", json_is_true(json_object_get(reply, "allowed")) ? "allowed" : "denied");
 	if (json_is_integer(rule))
 		printf(", by rule %" JSON_INTEGER_FORMAT, json_integer_value(rule));

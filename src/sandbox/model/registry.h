@@ -32,5 +32,7 @@ const char *group_alias(const struct sandbox_spec *spec);
 uint32_t group_free_number(struct fleet *fleet, const char *project_id, const char *name);
 void group_join(struct sandbox *s);  /* what its fields say; without a group, nothing */
 void group_leave(struct sandbox *s); /* NULL in in_group is fine */
+/* The other member that has this alias, or NULL. */
+const struct sandbox *group_find_other(const struct sandbox *s, const char *alias);
 bool group_has_both(const struct sandbox *a, const struct sandbox *b);
 void groups_tell_all(struct fleet *fleet); /* to a wall that knows none */

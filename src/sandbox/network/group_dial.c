@@ -13,6 +13,7 @@
  * questions go there.
  */
 #include "base/fd.h"
+#include "net/match/url.h"
 #include "sandbox/model/registry.h"
 #include "sandbox/model/sandbox_private.h"
 #include "sandbox/network/network_private.h"
@@ -88,6 +89,16 @@ static void on_awake(struct sandbox *s, const struct err *err, void *arg)
 		dial(arg);
 	else
 		answer_err(arg, err);
+}
+
+const struct sandbox *network_member_at(const struct sandbox *s, const char *url)
+{
+	const char *why;
+	struct url u;
+
+	if (url_parse(url, strlen(url), &u, &why) < 0 || !u.host.is_name || u.port == DNS_PORT)
+		return NULL;
+	return group_find_other(s, u.host.name.text);
 }
 
 void group_on_dial(struct fleet *fleet, const struct wall_dial *message)

@@ -59,6 +59,8 @@ void network_go_on(struct sandbox *s); /* it was paused */
 void network_end(struct sandbox *s);   /* it ends: nothing passes any more */
 /* Calls fn when all traffic is counted: at once, or when the wall has sent its last figures. */
 void network_when_over(struct sandbox *s, void (*fn)(struct sandbox *s));
+/* The member of its group that a URL leads to, whatever its policy is; NULL: none. */
+const struct sandbox *network_member_at(const struct sandbox *s, const char *url);
 void network_free(struct sandbox *s);
 /*
  * Its part of the row: the policy, or, where that has credentials in it, its sealed text

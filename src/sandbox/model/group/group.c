@@ -123,6 +123,16 @@ bool group_has_both(const struct sandbox *a, const struct sandbox *b)
 	return a->in_group && a->in_group == b->in_group;
 }
 
+const struct sandbox *group_find_other(const struct sandbox *s, const char *alias)
+{
+	if (!s->in_group)
+		return NULL;
+	list_for_each (&s->in_group->members, const struct sandbox, other, link_group)
+		if (other != s && strcmp(other->alias, alias) == 0)
+			return other;
+	return NULL;
+}
+
 static void on_told(int error, const char *certificate, void *arg)
 {
 	struct group *g = arg;
