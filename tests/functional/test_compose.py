@@ -313,7 +313,7 @@ ONE = "services:\n  web:\n    image: app\n"
     ("    read_only: true", 4, "services.web.read_only: is not taken"),
     ("    extends: {service: other}", 4, "<<: *name"),
     ("    secrets: [key]", 4, "services.web.secrets: is not taken"),
-    ("    comand: ls", 4, "did you mean 'command'?"),
+    ("    entry_point: ls", 4, "did you mean 'entrypoint'?"),
     ("    security_opt: [seccomp=unconfined]", 4, "'seccomp=unconfined' is not taken"),
     ("    deploy:\n      resources:\n        reservations:\n          devices: [{driver: nvidia}]", 7, "services.web.deploy.resources.reservations.devices: is not taken"),
     ("    deploy: {replicas: 3}", 4, "should be 1"),
