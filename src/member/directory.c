@@ -29,6 +29,7 @@ static bool read_row(struct cluster_node_row *row, const json_t *node, uint32_t 
 
 	*row = (struct cluster_node_row){
 		.node = number_of(node, "node"),
+		.is_cordoned = is_true(node, "is_cordoned"),
 		.is_alive = number_of(node, "epoch") > 0 && !is_true(node, "is_claimed") &&
 	                    !is_true(node, "is_lost"),
 	};

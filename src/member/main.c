@@ -14,9 +14,10 @@ static const struct {
 	const char *command;
 	order_fn fn;
 } orders[] = {
-	{"init", order_init}, {"migrate", order_migrate}, {"invite", order_invite},
-	{"join", order_join}, {"nodes", order_nodes},     {"status", order_status},
-	{"map", order_map},
+	{"init", order_init},     {"migrate", order_migrate}, {"invite", order_invite},
+	{"join", order_join},     {"nodes", order_nodes},     {"status", order_status},
+	{"map", order_map},       {"cordon", order_cordon},   {"uncordon", order_uncordon},
+	{"remove", order_remove},
 };
 
 static int print(json_t *answer, const struct err *err)

@@ -16,6 +16,7 @@ int order_parse(const json_t *all, struct order *ret, struct err *err)
 		{"objects_ca", JSON_FIELD_STRING, &ret->objects_ca},
 		{"owner", JSON_FIELD_STRING, &ret->owner},
 		{"name", JSON_FIELD_STRING, &ret->name},
+		{"node", JSON_FIELD_STRING, &ret->node},
 		{"token", JSON_FIELD_STRING, &ret->token},
 		{"lifetime_s", JSON_FIELD_U64, &ret->lifetime_s, .max = INT32_MAX},
 		{"fence_after_ms", JSON_FIELD_U64, &ret->fence_after_ms, .max = INT32_MAX},

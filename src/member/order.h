@@ -12,6 +12,7 @@ struct order {
 	const char *objects, *objects_endpoint, *objects_region, *objects_credentials, *objects_ca;
 	const char *owner; /* conninfo of who may make schemas */
 	const char *name, *token;
+	const char *node; /* that the command is about; NULL: this one */
 	uint64_t lifetime_s, fence_after_ms, lost_after_ms;
 	uint64_t beat_ms, log_level, link_fd, control_fd; /* of the member */
 	bool is_replacing;
@@ -25,6 +26,9 @@ int order_migrate(const struct order *o, json_t **ret, struct err *err);
 int order_invite(const struct order *o, json_t **ret, struct err *err);
 int order_join(const struct order *o, json_t **ret, struct err *err);
 int order_nodes(const struct order *o, json_t **ret, struct err *err);
+int order_cordon(const struct order *o, json_t **ret, struct err *err);
+int order_uncordon(const struct order *o, json_t **ret, struct err *err);
+int order_remove(const struct order *o, json_t **ret, struct err *err);
 int order_map(const struct order *o, json_t **ret, struct err *err);
 int order_status(const struct order *o, json_t **ret, struct err *err);
 

@@ -20,5 +20,7 @@ must_check int order_open(const struct order *o, struct node_file *f, struct ses
                           struct err *err);
 /* The tags as an array of SQL; the caller frees it. */
 char *order_tags(const struct node_file *f);
+/* Who may make schemas, as --owner says. */
+must_check int order_open_owner(const struct order *o, struct session *s, struct err *err);
 /* The member that runs begins anew. */
 void order_tell_member(const struct order *o);

@@ -34,7 +34,7 @@ static void draw(char *ret, size_t n_bytes)
 	explicit_bzero(bytes, sizeof(bytes));
 }
 
-static int open_owner(const struct order *o, struct session *s, struct err *err)
+int order_open_owner(const struct order *o, struct session *s, struct err *err)
 {
 	struct conninfo conninfo = {0};
 	int r;
@@ -247,7 +247,7 @@ int order_init(const struct order *o, json_t **ret, struct err *err)
 	if (r == 0)
 		r = node_check(o->name, o->address ? o->address : "", err);
 	if (r == 0)
-		r = open_owner(o, &s, err);
+		r = order_open_owner(o, &s, err);
 	if (r == 0)
 		r = has_schema(&s, &has, err);
 	if (r == 0 && has) {
@@ -305,7 +305,7 @@ int order_migrate(const struct order *o, json_t **ret, struct err *err)
 	struct session s = {0};
 	enum trouble trouble;
 	bool has = false;
-	int r = open_owner(o, &s, err);
+	int r = order_open_owner(o, &s, err);
 
 	if (r == 0)
 		r = has_schema(&s, &has, err);

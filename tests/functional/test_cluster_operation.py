@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What operators of a cluster see and do: the state of all nodes with what repairs each, certificates near their end, the authority's key on another node."""
 
+import json
 import re
 import shutil
 import subprocess
 
 import pytest
+from cloche import Client, errors
 from harness.certificates import Authority
 from harness.cluster import Database, Node
-from harness.daemon import wait_for
+from harness.daemon import Daemon, call, wait_for
+from harness.running import running
 
 
 @pytest.fixture(scope="module")
@@ -158,3 +161,101 @@ def test_the_authoritys_key_moves_to_another_node_which_then_lets_others_join(pl
     b.start()
     b.await_state("held")
     wait_for(lambda: a.status().get("authority_problem", {}).get("code") == "authority_missing", 60, "the authority is missed")
+
+
+@pytest.fixture
+def whole(place):
+    """A node as a whole daemon."""
+    a = place.node("a")
+    d = Daemon("--cluster-postgres", a.conninfo, "--cluster-address", a.address, "--pool-max", "2")
+    a.data, a.run = d.data, d.run
+    with running(d):
+        a.await_problem("not_joined")
+        a.init(place.owner)
+        a.await_state("held")
+        yield a, d
+
+
+def test_a_cordoned_node_makes_no_sandboxes_and_keeps_those_that_it_has(whole):
+    a, d = whole
+    with Client(d.url, api_key=d.key) as client, client.create(template="host") as sandbox:
+        kept = client.create(template="host", persistent=True)
+        kept.stop()
+        assert a.ask("node", "cordon") == {"name": "a", "is_new": True}
+        assert a.ask("node", "ls")["nodes"][0]["is_cordoned"]
+        refused = wait_for(lambda: refusal(client), 60, "a refusal")
+        assert refused.code == "no_capacity" and "this node is cordoned" in str(refused)
+        assert sandbox.run(["echo", "goes on"]).stdout == "goes on\n"
+        assert kept.run(["echo", "resumed"]).stdout == "resumed\n"  # it is no new one
+        kept.delete()
+        a.ask("node", "uncordon")
+        wait_for(lambda: refusal(client) is None, 60, "creates again")
+        assert not a.ask("node", "uncordon")["is_new"]
+
+
+def refusal(client):
+    try:
+        client.create(template="host").delete()
+    except errors.ClocheError as e:
+        return e
+    return None
+
+
+def test_health_tells_what_is_wrong_with_the_cluster_and_what_to_do_first(whole, database):
+    _, d = whole
+    assert problems_of(d) == {}
+    database.stop()
+    try:
+        said = wait_for(lambda: problems_of(d).get("cluster_failing"), 60, "a problem of the cluster")
+        assert "database_unreachable: " in said["message"] and "do this first: check `postgres` under [cluster]" in said["message"]
+        assert "cloche cluster status" in said["hint"]
+    finally:
+        database.start()
+    wait_for(lambda: problems_of(d) == {}, 60, "it is over")
+
+
+def problems_of(d):
+    return {p["code"]: p for p in call(d, "GET", "/v1/health")[1].get("problems", []) if p["code"] == "cluster_failing"}
+
+
+def test_a_node_is_removed_when_it_is_cordoned_and_its_name_is_nobody_elses(place):
+    a = place.first()
+    b = place.another("b", a)
+    assert "owner" in a.refused("node", "cordon", "b")  # a node puts out none but itself
+    assert "neither cordoned nor lost" in a.refused("node", "rm", "--owner", place.owner, "b")
+    assert "there is no node" in a.refused("node", "rm", "--owner", place.owner, "nobody")
+    assert a.ask("node", "cordon", "--owner", place.owner, "b") == {"name": "b", "is_new": True}
+    assert [n["is_cordoned"] for n in a.ask("node", "ls")["nodes"]] == [False, True]
+    a.ask("node", "rm", "--owner", place.owner, "b")
+    assert [n["name"] for n in a.ask("node", "ls")["nodes"]] == ["a"]
+    b.await_problem("node_unknown")
+    b.await_state("fenced")  # it goes on for as long as its right lasts, and no longer
+    assert "there is no such node" in b.refused("cluster", "map")
+    wait_for(lambda: a.status()["nodes"] == 1, 60, "a knows b no more")
+    token = a.ask("cluster", "invite")["token"]
+    assert "was removed, and its certificate may still be somewhere" in b.refused("node", "join", token, "--name", "b", "--replace")
+    b.name = "b2"
+    b.join(a.ask("cluster", "invite")["token"], "--replace")
+    b.kill()
+    b.start()  # as the launcher does
+    b.await_state("held")
+
+
+def test_a_node_with_a_good_secret_puts_out_no_other(place, database):
+    """Its login may call what nodes call, for itself."""
+    a = place.first()
+    b = place.another("b", a)
+    papers = json.loads((b.data / "cluster" / "node.json").read_text())
+
+    def as_b(sql):
+        return subprocess.run(["psql", "-X", "-A", "-t", f"host=127.0.0.1 port={database.port} dbname={place.name} sslmode=disable user={papers['user']} password={papers['password']}",
+                               "-c", sql], capture_output=True, text=True)
+
+    node = papers["node"]
+    control = as_b(f"SELECT cluster.cordon({node}, '{papers['secret']}', true)")
+    assert control.stdout.strip() == "t", control.stderr
+    for sql in (f"SELECT cluster.cordon({node - 1}, '{papers['secret']}', true)", "SELECT cluster.cordon_named('a', true)", "SELECT cluster.remove_node('a')",
+                "DELETE FROM cluster.nodes", "UPDATE cluster.nodes SET is_cordoned = true", "DELETE FROM cluster.removed_names"):
+        r = as_b(sql)
+        assert r.returncode != 0 and ("permission denied" in r.stderr or "its secret is another" in r.stderr), (sql, r.stderr)
+    assert [(n["name"], n["is_cordoned"]) for n in a.ask("node", "ls")["nodes"]] == [("a", False), ("b", True)]

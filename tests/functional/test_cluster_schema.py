@@ -12,7 +12,7 @@ import pytest
 from harness.daemon import BUILD, ROOT, wait_for
 
 SCHEMA = ROOT / "src" / "cluster" / "schema.sql"
-FOR_NODES = {"hello", "join_node", "epoch_of", "beat", "lease", "take_name", "free_name", "claim", "lose", "invite", "use_invitation", "certificate_of", "requests", "certify", "directory"}
+FOR_NODES = {"hello", "join_node", "epoch_of", "beat", "lease", "take_name", "free_name", "claim", "lose", "invite", "use_invitation", "certificate_of", "requests", "certify", "directory", "cordon"}
 
 
 class Server:
@@ -128,7 +128,7 @@ def test_a_node_may_call_some_functions_and_read_nothing(two):
     may = two.ask("SELECT proname FROM pg_proc WHERE pronamespace = 'cluster'::regnamespace AND has_function_privilege('node', oid, 'EXECUTE')").split()
     assert set(may) == FOR_NODES
     tables = two.ask("SELECT relname FROM pg_class WHERE relnamespace = 'cluster'::regnamespace AND relkind = 'r'").split()
-    assert len(tables) == 9
+    assert len(tables) == 10
     for table in tables:
         for sql in (f"SELECT 1 FROM cluster.{table}", f"DELETE FROM cluster.{table}", f"TRUNCATE cluster.{table}"):
             assert "permission denied" in two.psql("-c", sql, user="node").stderr, sql

@@ -132,6 +132,7 @@ CASES = {
     "ClocheKeyLost": problem("key_lost"),
     "ClocheCollectorFailing": problem("collector_failing"),
     "ClocheLoginFailing": problem("login_failing"),
+    "ClocheClusterFailing": problem("cluster_failing"),
     "ClocheAuditNotSent": problem("audit_store_failing", "audit_syslog_failing"),
     "ClocheAuditLost": {"fires": {'cloche_audit_lost_total{sink="s3"}': "0x30 5x60"}, "quiet": {'cloche_audit_lost_total{sink="s3"}': "5x90"},
                         "labels": [{**HOST, "sink": "s3"}]},

@@ -4,11 +4,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "cluster/word.h"
 #include "sandbox/network/network.h"
 #include "secret/secret.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #define LOOK_US        (5 * SECOND_US)
 #define SILENT_US      (10 * SECOND_US) /* without a sign of life, though one was asked for */
@@ -19,7 +21,7 @@
 #define ZYGOTE_DEATHS  5
 #define SINK_FAILURES  3
 #define WINDOW_LOOKS   24 /* creates of two minutes */
-#define MESSAGE_SIZE   256
+#define MESSAGE_SIZE   700
 
 struct counts {
 	uint64_t creates, failed;
@@ -164,6 +166,18 @@ static bool is_login_failing(struct problems *p, char *message)
 	return since_us != 0;
 }
 
+/* The member has a sentence and a command for each trouble; that it only begins is none. */
+static bool is_cluster_failing(struct problems *p, char *message)
+{
+	const struct cluster_word *w = p->config.cluster;
+
+	if (!w->code[0] || strcmp(w->code, "starting") == 0)
+		return false;
+	(void)snprintf(message, MESSAGE_SIZE, "%s: %s%s%s", w->code, w->message,
+	               w->hint[0] ? "; do this first: " : "", w->hint);
+	return true;
+}
+
 static bool is_sink_failing(bool is_there, const struct sink_status *s, char *message)
 {
 	if (!is_there || s->failures < SINK_FAILURES)
@@ -207,6 +221,7 @@ static const struct {
 	{"key_lost",         is_key_lost,         false, "put the file of the setting `secrets.key_file` back and restart the daemon; or set the secrets, webhooks' secrets and policies again: `cloche secret ls`, `cloche webhook ls` and `network.locked` in the daemon's log name them"},
 	{"collector_failing", is_collector_failing, false, "see that a collector takes OTLP over HTTP at the setting `telemetry.otlp_url`, and what it wants in `telemetry.headers_file`; what waits too long is dropped (cloche_otlp_dropped_total)"},
 	{"login_failing",    is_login_failing,    false, "look at the provider, and at `login.provider_silent` in the daemon's log; whoever is logged in stays so for an hour, and keys and `cloche dashboard` open as before"},
+	{"cluster_failing", is_cluster_failing, false, "do what the message says, or see `cloche cluster status` on this machine; sandboxes and calls to them go on, names, quotas and keys of the cluster wait"},
 	{"audit_store_failing",  is_audit_store_failing,  false, "see that the store of the setting `audit.s3_url` runs, that its bucket is there and that the keys of `audit.s3_credentials` may put objects; it is tried again every minute, and entries wait as long as `events.age`, `events.size` and `events.count` keep them"},
 	{"audit_syslog_failing", is_audit_syslog_failing, false, "see that the server of the setting `audit.syslog_url` runs and, for tls://, that this host trusts its certificate; it is tried again every minute, and entries wait as long as `events.age`, `events.size` and `events.count` keep them"},
 };

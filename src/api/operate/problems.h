@@ -27,7 +27,8 @@ struct problems_config {
 	struct secrets *secrets;
 	struct hooks *hooks;
 	struct telemetry *telemetry;
-	struct provider *provider; /* of logins; NULL: there is none */
+	struct provider *provider;          /* of logins; NULL: there is none */
+	const struct cluster_word *cluster; /* what the member has said last; zero: it is alone */
 	const struct audit_sinks *audit;
 };
 

@@ -11,6 +11,7 @@
 
 struct cluster_opts {
 	const char *config, *owner, *name, *address;
+	const char *node; /* that the command is about; NULL: this one */
 	uint64_t lifetime_ms, fence_after_ms, lost_after_ms;
 	bool is_replacing;
 };

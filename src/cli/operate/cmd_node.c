@@ -9,7 +9,7 @@
 
 static void add_node(struct table *t, const json_t *node)
 {
-	char number[24], seen[16] = "-";
+	char number[24], seen[16] = "-", state[40];
 
 	(void)snprintf(number, sizeof(number), "%" PRIu64, command_number(node, "node"));
 	if (json_is_integer(json_object_get(node, "seen_ms_ago")))
@@ -17,7 +17,9 @@ static void add_node(struct table *t, const json_t *node)
 	table_add(t, number);
 	table_add(t, command_text(node, "name"));
 	table_add(t, command_text(node, "address"));
-	table_add(t, command_text(node, "state"));
+	(void)snprintf(state, sizeof(state), "%s%s", command_text(node, "state"),
+	               json_is_true(json_object_get(node, "is_cordoned")) ? ", cordoned" : "");
+	table_add(t, state);
 	table_add(t, seen);
 	table_add(t, command_text(json_object_get(node, "problem"), "message"));
 	table_add(t, json_is_true(json_object_get(node, "is_here")) ? "this one" : "");
@@ -64,6 +66,39 @@ static int join(struct command *c, struct err *err)
 	return 0;
 }
 
+/* Of the node that is named, else of this one. */
+static int change(struct command *c, const char *order, const char *done, struct err *err)
+{
+	struct cluster_opts *o = c->arg;
+	auto_json json_t *reply = NULL;
+	int r;
+
+	o->node = c->n_words > 0 ? c->words[0] : NULL;
+	r = cluster_order(o, order, NULL, &reply, err);
+	if (r < 0)
+		return r;
+	if (c->common.json)
+		command_print_json(reply);
+	else
+		printf("%s %s\n", command_text(reply, "name"), done);
+	return 0;
+}
+
+static int cordon(struct command *c, struct err *err)
+{
+	return change(c, "cordon", "makes no new sandboxes; those that it has go on", err);
+}
+
+static int uncordon(struct command *c, struct err *err)
+{
+	return change(c, "uncordon", "makes sandboxes", err);
+}
+
+static int rm(struct command *c, struct err *err)
+{
+	return change(c, "remove", "is no node of the cluster any more", err);
+}
+
 static const struct subcommand subcommands[] = {
 	{"ls", ls, "[OPTIONS]",
          "Lists the nodes of the cluster that this machine is in.\nEach is up, silent (not heard "
@@ -76,6 +111,23 @@ static const struct subcommand subcommands[] = {
          "must name the cluster's database (`postgres` under [cluster]). It waits for the node "
          "that invited to\nsign this one's certificate; if that takes too long, say it again.",
          "  cloche node join cloche-join-eyJ2ZXJzaW9uIjox…", .n_words = 1, .n_opts = 4},
+	{"cordon", cordon, "[OPTIONS] [NAME]",
+         "Lets a node make no new sandboxes, until `cloche node uncordon`; those that it has go "
+         "on, "
+         "and calls to them too.\nOn the machine itself it takes no name. For another node it "
+         "takes "
+         "the database's owner, as no node may put out another.",
+         "  cloche node cordon\n"
+         "  cloche node cordon node3 --owner 'host=db.example dbname=cloche user=postgres'",
+         .n_more = 1, .first_opt = 4, .n_opts = 2},
+	{"uncordon", uncordon, "[OPTIONS] [NAME]", "Lets a node make sandboxes again.",
+         "  cloche node uncordon", .n_more = 1, .first_opt = 4, .n_opts = 2},
+	{"rm", rm, "[OPTIONS] --owner CONNINFO NAME",
+         "Removes a node that is cordoned or lost: its names and quota are free, its secret and "
+         "its certificate open nothing any more.\nWhat still runs there is cut off from the "
+         "cluster; stop cloche there. Its name stays taken, as its certificate bears it.",
+         "  cloche node rm --owner 'host=db.example dbname=cloche user=postgres' node3",
+         .n_words = 1, .first_opt = 4, .n_opts = 2},
 };
 
 static const struct group group = {
@@ -98,6 +150,10 @@ int cmd_node(int argc, char **argv)
 	         "where other nodes reach this one (default: the setting `address`)"},
 		{0, "replace", OPT_FLAG, &o.is_replacing, NULL,
 	         "leave the cluster that this node is in"},
+		{0, "config", OPT_TEXT, &o.config, "FILE",
+	         "the daemon's settings file (default /etc/cloche/cloche.toml)"},
+		{0, "owner", OPT_TEXT, &o.owner, "CONNINFO",
+	         "who may make schemas and roles there, as libpq takes it"},
 	};
 
 	return group_main(&group, rows, &o, argc, argv);

@@ -281,6 +281,14 @@ static bool package_hosts(const char *word, json_t *names, json_t *addresses, js
 	return builds_package_hosts(g->builds, word, names, addresses, ranges);
 }
 
+static bool is_cordoned(void *arg)
+{
+	const struct gateway *g = arg;
+	const struct cluster_node_row *row = cluster_link_node(&g->cluster, g->cluster.word.node);
+
+	return row && row->is_cordoned;
+}
+
 static int open_fleet(struct gateway *g, struct err *err)
 {
 	const struct config *c = g->site->config;
@@ -322,6 +330,8 @@ static int open_fleet(struct gateway *g, struct err *err)
 		.meters = g->meters,
 		.history = g->history,
 		.quota = g->quota,
+		.is_cordoned = is_cordoned,
+		.is_cordoned_arg = g,
 		.shares = g->shares,
 		.secrets = g->secrets,
 		.identity = g->identity,
@@ -382,6 +392,7 @@ static int open_problems(struct gateway *g, struct err *err)
 	                                                     .dialer = g->senders.outgoing.dialer,
 	                                                     .secrets = g->secrets,
 	                                                     .provider = g->people.provider,
+	                                                     .cluster = &g->cluster.word,
 	                                                     .hooks = g->senders.hooks,
 	                                                     .telemetry = g->telemetry,
 	                                                     .audit = g->senders.audit});

@@ -35,6 +35,8 @@ static const struct {
 	[TROUBLE_INVITATION_UNKNOWN] = {"invitation_unknown", ERR_NOT_FOUND, "make another: cloche cluster invite"},
 	[TROUBLE_INVITATION_USED]    = {"invitation_used", ERR_CONFLICT, "if that was not you, somebody has your token: `cloche node ls` shows who joined. Make another: cloche cluster invite"},
 	[TROUBLE_INVITATION_EXPIRED] = {"invitation_expired", ERR_GONE, "make another: cloche cluster invite"},
+	[TROUBLE_NO_NODE]     = {"node_missing", ERR_NOT_FOUND, "see their names: cloche node ls"},
+	[TROUBLE_IN_USE]      = {"node_in_use", ERR_CONFLICT, "let its sandboxes end first: cloche node cordon NAME --owner CONNINFO; it can be removed at once then, and what runs there is cut off"},
 	[TROUBLE_TAKEN]       = {"node_taken", ERR_CONFLICT, "give another one: cloche node join TOKEN --name NAME --address HOST:PORT"},
 	[TROUBLE_UNSIGNED]    = {"certificate_missing", ERR_TIMEOUT, "start cloche on the node that made the invitation (`cloche cluster status` there), then say the same `cloche node join TOKEN` again"},
 	[TROUBLE_FORGED]      = {"certificate_forged", ERR_CONFLICT, "the database is not to be trusted, or was mixed up with another; check `postgres` under [cluster], and make another invitation: cloche cluster invite"},
@@ -60,7 +62,7 @@ static const struct {
 } by_state[] = {
 	{"28", TROUBLE_REFUSED}, {"3D000", TROUBLE_NO_DATABASE}, {"3F000", TROUBLE_NO_SCHEMA}, {"42P01", TROUBLE_NO_SCHEMA}, {"42883", TROUBLE_BEHIND},
 	{"42501", TROUBLE_NO_RIGHTS}, {"25006", TROUBLE_STANDBY}, {"CL001", TROUBLE_REMOVED}, {"CL004", TROUBLE_INVITATION_UNKNOWN},
-	{"CL005", TROUBLE_INVITATION_USED}, {"CL006", TROUBLE_INVITATION_EXPIRED}, {"23505", TROUBLE_TAKEN}, {"57P", TROUBLE_UNREACHABLE},
+	{"CL005", TROUBLE_INVITATION_USED}, {"CL006", TROUBLE_INVITATION_EXPIRED}, {"23505", TROUBLE_TAKEN}, {"CL007", TROUBLE_NO_NODE}, {"CL008", TROUBLE_IN_USE}, {"57P", TROUBLE_UNREACHABLE},
 	{"08", TROUBLE_UNREACHABLE}, {"53", TROUBLE_UNREACHABLE},
 };
 /* libpq's own sentences, which have no state. */

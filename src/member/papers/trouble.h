@@ -29,6 +29,8 @@ enum trouble {
 	TROUBLE_INVITATION_UNKNOWN,
 	TROUBLE_INVITATION_USED,
 	TROUBLE_INVITATION_EXPIRED,
+	TROUBLE_NO_NODE,  /* of that name */
+	TROUBLE_IN_USE,   /* a node that is to be removed */
 	TROUBLE_TAKEN,    /* name or address are another node's */
 	TROUBLE_UNSIGNED, /* nobody has signed its certificate */
 	TROUBLE_FORGED,   /* the certificate is not the cluster's */

@@ -234,9 +234,18 @@ int create_check_room(struct fleet *fleet, struct err *err)
 	                "delete some, wait for room with wait_ms, or raise the daemon's limit");
 }
 
+/* A resume is no new sandbox: it goes on where it is. */
+static int check_cordon(const struct fleet *fleet, struct err *err)
+{
+	if (!fleet->config.is_cordoned || !fleet->config.is_cordoned(fleet->config.is_cordoned_arg))
+		return 0;
+	(void)err_set(err, ERR_CAPACITY, 0, "this node is cordoned: it makes no new sandboxes");
+	return err_hint(err, "ask another node of the cluster, or `cloche node uncordon` here");
+}
+
 bool create_has_room(void *arg)
 {
-	return create_check_room(arg, NULL) == 0;
+	return create_check_room(arg, NULL) == 0 && check_cordon(arg, NULL) == 0;
 }
 
 static struct sandbox *new_sandbox(struct fleet *fleet, const struct guest_limits *limits)
@@ -590,7 +599,8 @@ static int check_turn(struct fleet *fleet, const char *project_id, const struct 
 	if (spec->wait_ms > 0 && create_queue_has_before(fleet->creates, project_id))
 		return err_set(err, ERR_LIMIT, 0, "%zu creates of the project wait before it",
 		               create_queue_waiting(fleet->creates, project_id));
-	return create_check_room(fleet, err);
+	r = check_cordon(fleet, err);
+	return r < 0 ? r : create_check_room(fleet, err);
 }
 
 int sandbox_create(struct fleet *fleet, const char *project_id, const struct sandbox_spec *spec,

@@ -46,11 +46,14 @@ struct fleet_config {
 	uint32_t execs_max;                     /* kept per sandbox */
 	/* Output kept of execs: of a sandbox, of a project, of all; 0 = no bound. */
 	uint64_t output_sandbox_max, output_project_max, output_host_max;
-	const char *backup_dir;         /* for copies of the database; NULL: no backups */
-	const char *boot_id;            /* of the running kernel; NULL: it is read from /proc */
-	struct meters *meters;          /* NULL: nothing is metered */
-	struct history *history;        /* NULL: none is kept */
-	struct quota *quota;            /* NULL: there are none */
+	const char *backup_dir;  /* for copies of the database; NULL: no backups */
+	const char *boot_id;     /* of the running kernel; NULL: it is read from /proc */
+	struct meters *meters;   /* NULL: nothing is metered */
+	struct history *history; /* NULL: none is kept */
+	struct quota *quota;     /* NULL: there are none */
+	/* Whether this node of a cluster makes no new sandboxes; NULL: never. */
+	bool (*is_cordoned)(void *arg);
+	void *is_cordoned_arg;
 	struct shares *shares;          /* NULL: all is served as it comes */
 	struct secrets *secrets;        /* NULL: none are kept */
 	struct identity *identity;      /* NULL: no tokens are given out */
