@@ -61,10 +61,10 @@ def test_a_file_is_fetched_in_each_build_and_once_where_its_checksum_is_known(cl
     assert build(client, text) == "other 755 1000:1000\none\ntool 600 0:0\none\n"
     (files / "tool").write_text("two\n")
     assert "other 755 1000:1000\ntwo\n" in build(client, text)
-    known = f"FROM add-base\nADD --checksum=sha256:{hashlib.sha256(b'two' + bytes([10])).hexdigest()} --chmod=644 {URL} /put/known\nRUN --network=none echo done > /put/done\n"
+    known = f"FROM add-base\nADD --checksum=sha256:{hashlib.sha256(b'two' + bytes([10])).hexdigest()} --chmod=644 {URL} /put/same\nRUN --network=none echo done > /put/done\n"
     before = count(files)
     for _ in range(2):
-        assert build(client, known) == "done 644 0:0\ndone\nknown 644 0:0\ntwo\n"
+        assert build(client, known) == "done 644 0:0\ndone\nsame 644 0:0\ntwo\n"
     assert count(files) == before + 1
 
 

@@ -292,7 +292,8 @@ TEST(a_projects_own_name_comes_before_a_shared_one_and_that_before_an_alias)
 
 TEST(what_cannot_be_a_name_is_refused)
 {
-	static const char *const names[] = {"", "host", "A", "_a", "a_", "-a", "a-", "a/b", "tpl_x"};
+	static const char *const names[] = {"",   "host", "A",   "_a",   "a_",
+	                                    "-a", "a-",   "a/b", "tpl_x"};
 	struct err err;
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
