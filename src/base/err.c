@@ -43,6 +43,7 @@ static const struct {
 	[ERR_SOURCE]             = {"source_failed", 422},
 	[ERR_FILE_CHANGED]       = {"file_changed", 409},
 	[ERR_HOST_DISK_FULL]     = {"host_disk_full", 507},
+	[ERR_NODE_UNREACHABLE]   = {"node_unreachable", 503},
 };
 /* clang-format on */
 static_assert(ARRAY_SIZE(codes) == ERR_CODE_COUNT, "a code has no row");

@@ -46,6 +46,7 @@ enum err_code {
 	ERR_SOURCE,             /* 422 a sandbox's source could not be fetched */
 	ERR_FILE_CHANGED,       /* 409 the file is not the one that the client meant */
 	ERR_HOST_DISK_FULL,     /* 507 the host's disk: nothing new starts, running work goes on */
+	ERR_NODE_UNREACHABLE,   /* 503 another node of the cluster has it, and does not answer */
 	ERR_CODE_COUNT,
 };
 

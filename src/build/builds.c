@@ -397,7 +397,7 @@ int build_start(struct builds *bs, const struct build_spec *spec, struct build *
 		r = check_recipe(bs, spec->recipe, err);
 	if (r < 0)
 		return r;
-	id_make(id, "bld");
+	id_make_tagged(id, "bld");
 	b = build_new(bs, id);
 	(void)snprintf(b->project_id, sizeof(b->project_id), "%s", spec->project_id);
 	b->recipe = json_deep_copy(spec->recipe);

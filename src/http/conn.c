@@ -17,8 +17,11 @@
  */
 #include "http/conn.h"
 
+#include "base/parse.h"
+
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -379,15 +382,38 @@ static void look_at_user(struct conn *c, int fd)
 	(void)snprintf(c->peer, sizeof(c->peer), "unix:%u", c->peer_uid);
 }
 
-int conn_new(struct http_server *server, struct loop *loop, int fd, bool is_unix,
-             struct tls_context *tls, bool is_tls_optional, struct err *err)
+/* A peer is believed about its client's address, so that is bounded and read like any other. */
+void conn_take_client(struct conn *c, const char *text)
+{
+	struct in_addr v4;
+	struct in6_addr v6;
+	uint64_t uid;
+
+	c->peer_network = 0;
+	(void)snprintf(c->peer, sizeof(c->peer), "node:%u", c->hop_from);
+	if (!text || strlen(text) >= sizeof(c->peer))
+		return;
+	if (inet_pton(AF_INET, text, &v4) == 1)
+		c->peer_network = ntohl(v4.s_addr);
+	else if (inet_pton(AF_INET6, text, &v6) == 1)
+		memcpy(&c->peer_network, &v6, sizeof(c->peer_network));
+	else if (strncmp(text, "unix:", 5) != 0 || parse_u64(text + 5, UINT32_MAX, &uid) < 0)
+		return;
+	(void)snprintf(c->peer, sizeof(c->peer), "%s", text);
+}
+
+static int start(struct http_server *server, struct loop *loop, int fd, bool is_unix,
+                 struct tls_context *tls, bool is_tls_optional, uint32_t hop_from, struct err *err)
 {
 	struct conn *c = xnew0(struct conn);
 	int r = 0;
 
-	*c = (struct conn){.server = server, .loop = loop, .is_unix = is_unix};
+	*c = (struct conn){
+		.server = server, .loop = loop, .is_unix = is_unix, .hop_from = hop_from};
 	c->peer_uid = (uid_t)-1;
-	if (is_unix)
+	if (hop_from)
+		conn_take_client(c, NULL);
+	else if (is_unix)
 		look_at_user(c, fd);
 	else
 		look_at_peer(c, fd);
@@ -418,4 +444,17 @@ int conn_new(struct http_server *server, struct loop *loop, int fd, bool is_unix
 	server_conn_idle(server, c);
 	await(c);
 	return 0;
+}
+
+int conn_new(struct http_server *server, struct loop *loop, int fd, bool is_unix,
+             struct tls_context *tls, bool is_tls_optional, struct err *err)
+{
+	return start(server, loop, fd, is_unix, tls, is_tls_optional, /* hop_from= */ 0, err);
+}
+
+int conn_new_hop(struct http_server *server, struct loop *loop, int fd, uint32_t from,
+                 struct err *err)
+{
+	return start(server, loop, fd, /* is_unix= */ false, NULL, /* is_tls_optional= */ false,
+	             from, err);
 }

@@ -109,6 +109,7 @@ struct conn {
 	uid_t peer_uid;
 	uint64_t peer_network; /* 0 on a unix socket */
 	char peer[HTTP_PEER_SIZE];
+	uint32_t hop_from;      /* of http_server_take(): peer is that of the current request */
 	bool must_close;        /* after this reply */
 	bool is_aborted;        /* to be cut at the next pump */
 	bool is_kicked;         /* a pump is deferred */
@@ -122,6 +123,10 @@ struct conn {
 /* Owns fd, also when it fails. */
 must_check int conn_new(struct http_server *server, struct loop *loop, int fd, bool is_unix,
                         struct tls_context *tls, bool is_tls_optional, struct err *err);
+/* For a peer's clients; likewise. */
+must_check int conn_new_hop(struct http_server *server, struct loop *loop, int fd, uint32_t from,
+                            struct err *err);
+void conn_take_client(struct conn *c, const char *text); /* as the peer says; NULL is fine */
 void conn_kick(struct conn *c);       /* asks for a pump at the end of this turn */
 struct buf *conn_out(struct conn *c); /* to be filled at once; kicks */
 void conn_release(struct conn *c, const struct err *err); /* its reply is held no longer */

@@ -211,6 +211,11 @@ uint64_t http_begun_us(const struct http_req *req)
 	return req->begun_us;
 }
 
+uint32_t http_hop_from(const struct http_req *req)
+{
+	return req->conn->hop_from;
+}
+
 bool http_peer_is_unix(const struct http_req *req)
 {
 	return req->conn->is_unix;

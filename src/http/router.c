@@ -48,7 +48,7 @@ int http_check_host(const struct http_req *req, struct err *err)
 	char name[HTTP_HOST_SIZE];
 	unsigned port;
 
-	if (!hosts || req->conn->is_unix)
+	if (!hosts || req->conn->is_unix || req->conn->hop_from)
 		return 0;
 	if (!host || http_host_parse(host, name, &port) < 0)
 		return err_set(err, ERR_FORBIDDEN, 0, "a request without Host is not served here");
@@ -284,6 +284,8 @@ void router_dispatch(struct http_req *req)
 
 	req->begun_us = clock_steady_us();
 	take_client_id(req);
+	if (req->conn->hop_from)
+		conn_take_client(req->conn, http_header(req, HTTP_CLIENT_FIELD));
 	if (dispatch(req, &err) < 0)
 		reply_failure(req, &err);
 }

@@ -288,6 +288,19 @@ static void on_drain_timer(struct loop *loop, void *arg)
 	cut_all(arg);
 }
 
+int http_server_take(struct http_server *s, int fd, uint32_t from, struct err *err)
+{
+	struct conn *c = list_first(&s->idle, struct conn, idle_link);
+
+	if (s->is_draining || (s->n_conns >= s->limits.connections && !c)) {
+		(void)close(fd);
+		return err_set(err, ERR_CAPACITY, 0, "there are too many connections");
+	}
+	if (s->n_conns >= s->limits.connections)
+		conn_cut(c);
+	return conn_new_hop(s, s->loop, fd, from, err);
+}
+
 void http_server_drain(struct http_server *s, uint64_t deadline_us, loop_fn done, void *arg)
 {
 	s->is_draining = true;

@@ -120,6 +120,10 @@ must_check int http_server_listen(struct http_server *s, int listen_fd, struct t
 /* The same, where each client may choose: TLS, or none. */
 must_check int http_server_listen_both(struct http_server *s, int listen_fd,
                                        struct tls_context *tls, struct err *err);
+/* Serves a stream socket that a peer's gateway speaks on, for its own clients: the address of each
+ * is the request's HTTP_CLIENT_FIELD, and the Host was checked there. from is not 0. Owns fd. */
+#define HTTP_CLIENT_FIELD "Cloche-Client"
+must_check int http_server_take(struct http_server *s, int fd, uint32_t from, struct err *err);
 /* Stops accepting, lets running replies end until deadline_us, then closes; done is called once. */
 void http_server_drain(struct http_server *s, uint64_t deadline_us, loop_fn done, void *arg);
 void http_server_free(struct http_server *s);
@@ -176,6 +180,7 @@ const json_t *http_json(const struct http_req *req); /* NULL if there was no bod
 #define HTTP_REQUEST_ID_SIZE 65
 const char *http_request_id(const struct http_req *req);
 uint64_t http_begun_us(const struct http_req *req); /* steady: when its head was complete */
+uint32_t http_hop_from(const struct http_req *req); /* of http_server_take(), else 0 */
 bool http_peer_is_unix(const struct http_req *req);
 uid_t http_peer_uid(const struct http_req *req); /* of a unix socket's client, by the kernel */
 /* Tells clients on TCP apart: an IPv4 address, or the upper half of an IPv6 one. */

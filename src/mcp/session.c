@@ -93,7 +93,7 @@ struct session *session_new(struct mcp *m, const struct key *key, struct err *er
 
 	if (make_room(m, key, err) < 0)
 		return NULL;
-	id_make(id, "mcp");
+	id_make_tagged(id, "mcp");
 	return add(m, key, id);
 }
 

@@ -14,6 +14,7 @@
 #include "member/member.h"
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/units.h"
@@ -22,6 +23,7 @@
 #include "member/directory.h"
 #include "member/gateway_link.h"
 #include "member/papers/signing.h"
+#include "member/peers/peers.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -58,6 +60,7 @@ struct member {
 	uint64_t answered_us, round_trip_us, sent_us;
 	int64_t skew_us;
 	struct gateway_link *link; /* NULL: there is no gateway */
+	struct peers *peers;       /* NULL: it has no certificate */
 	struct directory directory;
 	uint64_t directory_asked, directory_us;
 	bool has_taken_over; /* a node, since the directory was read */
@@ -299,6 +302,8 @@ static void on_directory(const struct database_answer *answer, void *arg)
 	}
 	log_info("cluster.directory", "nodes=%zu number=%" PRIu64, m->directory.n,
 	         m->directory.number);
+	if (m->peers)
+		peers_look(m->peers);
 	if (m->link)
 		gateway_link_nodes(m->link, m->directory.nodes, m->directory.n);
 }
@@ -575,11 +580,15 @@ static struct database *open_database(struct member *m, const struct database_op
 	});
 }
 
+static int on_arrived(uint32_t from, int fd_in, void *arg);
+static void on_opened(uint32_t seq, int error, const char *why, int fd, void *arg);
+
 struct member *member_new(const struct member_config *config)
 {
 	static const struct database_ops of_beats = {.ready = on_beats_ready,
 	                                             .lost = on_beats_lost};
 	static const struct database_ops of_work = {.ready = on_work_ready, .lost = on_work_lost};
+	static const struct peers_ops of_peers = {.arrived = on_arrived, .opened = on_opened};
 	struct member *m = xnew0(struct member);
 
 	m->config = *config;
@@ -593,6 +602,18 @@ struct member *member_new(const struct member_config *config)
 	if (!config->node)
 		return m;
 	(void)snprintf(m->node_text, sizeof(m->node_text), "%u", config->node->node);
+	if (config->tls)
+		m->peers = peers_new(&(struct peers_config){
+			.loop = config->loop,
+			.resolver = config->resolver,
+			.tls = config->tls,
+			.cluster_id = config->node->cluster_id,
+			.address = config->node->address,
+			.node = config->node->node,
+			.directory = &m->directory,
+			.ops = &of_peers,
+			.arg = m,
+		});
 	m->beats = open_database(m, &of_beats, fence_usual.fence_after_us / 2);
 	m->work = open_database(m, &of_work, WORK_CALL_US);
 	return m;
@@ -602,8 +623,27 @@ static void on_open(uint32_t seq, uint32_t node, void *arg)
 {
 	struct member *m = arg;
 
-	(void)node;
-	gateway_link_opened(m->link, seq, -EHOSTUNREACH, "this member opens no streams", -1);
+	if (m->peers)
+		peers_open(m->peers, seq, node);
+	else
+		gateway_link_opened(m->link, seq, -EHOSTUNREACH,
+		                    "this node has no certificate of a cluster", -1);
+}
+
+static void on_opened(uint32_t seq, int error, const char *why, int fd, void *arg)
+{
+	struct member *m = arg;
+
+	gateway_link_opened(m->link, seq, error, why, fd);
+	close_fd(&fd);
+}
+
+static int on_arrived(uint32_t from, int fd_in, void *arg)
+{
+	struct member *m = arg;
+	auto_fd int fd = fd_in;
+
+	return m->link ? gateway_link_arrived(m->link, from, fd) : -EAGAIN;
 }
 
 /* What the gateway asks of the database: a row for each call belongs here. */
@@ -705,6 +745,9 @@ json_t *member_status(const struct member *m)
 		(json_int_t)(m->rules.lost_after_us / 1000), "nodes", (json_int_t)m->directory.n,
 		"watching", watching(m), "signs", m->config.authority->key != NULL,
 		"certificate_end_s", (json_int_t)m->config.certificate_end_s);
+
+	if (m->peers)
+		(void)json_object_set_new(all, "streams", peers_status(m->peers));
 
 	if (node) {
 		(void)json_object_set_new(all, "cluster_id", json_string(node->cluster_id));

@@ -12,6 +12,7 @@
 #include "member/papers/conninfo.h"
 #include "member/papers/node_file.h"
 #include "member/papers/trouble.h"
+#include "member/peers/peer_tls.h"
 
 #define MEMBER_SCHEMA 1 /* the number of the schema that this program knows */
 
@@ -25,6 +26,7 @@ struct member_config {
 	const struct authority_pems *authority; /* key NULL: it signs nothing */
 	const char *invitations_dir;            /* as the member sees it */
 	int64_t certificate_end_s;
+	struct peer_tls *tls; /* NULL: it has no certificate yet, and speaks with no peer */
 	enum trouble trouble; /* that it cannot start with; its message */
 	const char *message;
 };

@@ -22,9 +22,11 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #define INVITATIONS "/invitations"
+#define OPEN_FILES  16384
 
 struct member_process {
 	const struct order *order;
@@ -39,6 +41,7 @@ struct member_process {
 	int store_fds[STORE_WORKERS];
 	struct store_pool *store; /* NULL: no objects are kept */
 	struct objects_check *check;
+	struct peer_tls *tls;
 };
 
 static void on_watchdog(struct loop *loop, void *arg)
@@ -132,6 +135,30 @@ static int read_files(struct member_process *p, uid_t uid, gid_t gid, struct err
 	return r;
 }
 
+/* What it shows to other members. Without it the node goes on alone. */
+static void read_certificate(struct member_process *p)
+{
+	auto_free char *key = node_file_load(p->order->data_dir, "node.key");
+	auto_free char *certificate = node_file_load(p->order->data_dir, "node.crt");
+	struct err err = {0};
+
+	if (!key || !certificate || !p->authority.certificate)
+		return;
+	if (peer_tls_new(key, certificate, p->authority.certificate, &p->tls, &err) < 0)
+		log_error("cluster.certificate_unreadable", "error='%s'", err.message);
+}
+
+/* A stream takes two. */
+static void raise_open_files(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= OPEN_FILES)
+		return;
+	limit.rlim_cur = MIN(limit.rlim_max, OPEN_FILES);
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 static enum trouble kind_of(const struct err *err)
 {
 	for (int t = 1; t < TROUBLE_COUNT; t++)
@@ -156,6 +183,7 @@ static int open_all(struct member_process *p, const struct err *trouble, int64_t
 		.authority = &p->authority,
 		.invitations_dir = INVITATIONS,
 		.certificate_end_s = end_s,
+		.tls = p->tls,
 		.trouble = trouble->code ? kind_of(trouble) : TROUBLE_NONE,
 		.message = trouble->code ? trouble->message : NULL,
 	});
@@ -192,6 +220,9 @@ static int run(struct member_process *p, struct err *err)
 	if (r == 0 && read_files(p, plan.uid, plan.gid, &trouble) < 0)
 		log_warn("cluster.not_ready", "code=%s error='%s' hint='%s'", trouble.field,
 		         trouble.message, trouble.hint);
+	if (r == 0 && !trouble.code)
+		read_certificate(p);
+	raise_open_files();
 	if (r == 0)
 		r = status_socket_bind(p->order->run_dir, &status_fd, err);
 	if (r == 0)

@@ -155,6 +155,12 @@ class Unavailable(ClocheError):
     retryable = True
 
 
+class NodeUnreachable(ClocheError):
+    """Another node of the cluster has it, and does not answer: a call that changes something may have been done."""
+
+    code = "node_unreachable"
+
+
 class Unsupported(ClocheError):
     """This engine or host cannot do it."""
 

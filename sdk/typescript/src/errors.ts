@@ -87,6 +87,8 @@ export class HeadersTooLarge extends ClocheError {}
 export class LimitReached extends ClocheError {}
 export class NoCapacity extends ClocheError {}
 export class Unavailable extends ClocheError {}
+/** Another node of the cluster has it, and does not answer: a call that changes something may have been done. */
+export class NodeUnreachable extends ClocheError {}
 /** This engine or host cannot do it. */
 export class Unsupported extends ClocheError {}
 /** The daemon did not get the whole request in time. */
@@ -190,6 +192,7 @@ const BY_CODE: Record<string, new (message: string, facts: ErrorFacts) => Cloche
   file_invalid: FileInvalid,
   disk_full: DiskFull,
   host_disk_full: HostDiskFull,
+  node_unreachable: NodeUnreachable,
   guest_error: GuestError,
   internal: InternalError,
   quota_exceeded: QuotaError,

@@ -369,7 +369,7 @@ static struct batch *batch_new(struct http_req *req, const struct sandbox_spec *
 	if (id)
 		(void)snprintf(b->id, sizeof(b->id), "%s", id);
 	else
-		id_make(b->id, "bt");
+		id_make_tagged(b->id, "bt");
 	(void)snprintf(b->project_id, sizeof(b->project_id), "%s", caller_project(req));
 	b->spec = *spec;
 	b->template = spec->template ? xstrdup(spec->template) : NULL;

@@ -124,6 +124,9 @@ static const char *const of_dialer[] = {
 /* What the wall needs on top: to connect, and to read the host's addresses (netlink). */
 static const char *const of_wall[] = {"socket", "connect", "bind"};
 
+/* The member on top of that: peers come to it, and each stream is a pair for the gateway. */
+static const char *const of_member[] = {"socket", "connect", "bind", "listen", "socketpair"};
+
 /* The launcher: the starter forks the parts (part_starter.h). The launcher kills and reaps them,
  * and notifies systemd. */
 static const char *const of_launcher[] = {
@@ -164,7 +167,7 @@ static const struct {
 	[CONFINE_WALL]     = {{LIST(of_all), LIST(of_wall)}, .tried = LIST(of_files)},
 	[CONFINE_LAUNCHER] = {{LIST(of_all), LIST(of_files), LIST(of_launcher)}},
 	[CONFINE_BROKER]   = {{LIST(refused_of_broker)}, .is_refusal = true},
-	[CONFINE_MEMBER]   = {{LIST(of_all), LIST(of_files), LIST(of_wall)}},
+	[CONFINE_MEMBER]   = {{LIST(of_all), LIST(of_files), LIST(of_member)}},
 };
 /* clang-format on */
 static_assert(ARRAY_SIZE(parts) == CONFINE_PART_COUNT, "a part has no row");

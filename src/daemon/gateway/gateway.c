@@ -26,8 +26,9 @@
 #include <signal.h>
 #include <sys/epoll.h>
 
-#define DRAIN_US  (5 * SECOND_US)
-#define MEMORY_US (5 * SECOND_US) /* after which free memory is given back */
+#define NODE_FILE_MAX ((size_t)64 * 1024)
+#define DRAIN_US      (5 * SECOND_US)
+#define MEMORY_US     (5 * SECOND_US) /* after which free memory is given back */
 
 static void on_fleet_ready(struct loop *loop, void *arg)
 {
@@ -226,6 +227,51 @@ static int open_tls(struct gateway *g, struct err *err)
 	return r;
 }
 
+/* Those of the cluster that this node is in: what it makes ahead, before its member has said a
+ * word, has them, too. */
+static void read_tags(const struct config *c)
+{
+	auto_free char *path = xasprintf("%s/cluster/node.json", c->data_dir);
+	auto_call(buf_done) struct buf text = BUF_INIT(NODE_FILE_MAX);
+	auto_json json_t *all = NULL;
+	uint32_t tags[TAGS_PER_NODE];
+	const json_t *list;
+	struct err err;
+
+	if (!c->cluster_postgres || buf_append_file(&text, path) < 0 ||
+	    json_parse(buf_str(&text), text.len, &all, &err) < 0 ||
+	    json_object_get(all, "invitation"))
+		return;
+	list = json_object_get(all, "tags");
+	if (json_array_size(list) != TAGS_PER_NODE)
+		return;
+	for (size_t i = 0; i < TAGS_PER_NODE; i++)
+		tags[i] = (uint32_t)json_integer_value(json_array_get(list, i)) % TAG_COUNT;
+	id_set_tags(tags, TAGS_PER_NODE);
+}
+
+static void serve_peer(uint32_t from, int fd, void *arg)
+{
+	const struct gateway *g = arg;
+	struct err err;
+
+	if (!g->server)
+		(void)close(fd);
+	else if (http_server_take(g->server, fd, from, &err) < 0)
+		log_warn("gateway.peer_refused", "node=%u error='%s'", from, err.message);
+}
+
+static void join_cluster(struct gateway *g)
+{
+	g->hops = hops_new(&(struct hops_config){.loop = g->loop,
+	                                         .link = &g->cluster,
+	                                         .fleet = g->fleet,
+	                                         .preview_domain = g->site->config->preview_domain,
+	                                         .serve = serve_peer,
+	                                         .arg = g});
+	cluster_link_attach(&g->cluster, g->loop, g->fds->member);
+}
+
 static int run(struct gateway *g, struct err *err)
 {
 	const struct config *c = g->site->config;
@@ -248,6 +294,7 @@ static int run(struct gateway *g, struct err *err)
 		r = senders_prepare(&g->senders, c, err);
 	if (r == 0)
 		r = people_prepare(&g->people, c, err);
+	read_tags(c);
 	sources_read(&g->sources, c->templates_sources); /* likewise */
 	registries_read(&g->registries);
 	if (r == 0)
@@ -264,7 +311,7 @@ static int run(struct gateway *g, struct err *err)
 	if (r == 0)
 		r = watch(g, err);
 	if (r == 0)
-		cluster_link_attach(&g->cluster, g->loop, g->fds->member);
+		join_cluster(g);
 	(void)close(g->fds->key);
 	if (r < 0)
 		return r;
@@ -294,6 +341,8 @@ int gateway_main(const struct site *site, const struct gateway_fds *fds)
 		child_report(g.control_fd, &err);
 	loop_timer_free(g.memory);
 	http_server_free(take_ptr(g.server));
+	hops_free(g.hops);
+	cluster_link_done(&g.cluster);
 	loop_io_removep(&g.control_io);
 	services_close(&g);
 	return r < 0 || g.has_failed ? CHILD_FAILED : CHILD_OK;

@@ -8,7 +8,7 @@
 #include "api/operate/host_reading.h"
 #include "base/text/toml.h"
 #include "daemon/child.h"
-#include "daemon/gateway/cluster_link.h"
+#include "daemon/gateway/hop/hop.h"
 #include "daemon/gateway/people.h"
 #include "daemon/probe/registries.h"
 #include "daemon/probe/sources.h"
@@ -51,6 +51,7 @@ struct gateway {
 	struct builds *builds;
 	struct wall_client *wall;
 	struct cluster_link cluster;
+	struct hops *hops;
 	struct telemetry *telemetry;
 	struct problems *problems;
 	struct network_site network;

@@ -116,11 +116,15 @@ static void collect_routes(struct gateway *g)
 	g->api.n_routes = g->n_routes;
 }
 
-/* Sandboxes' own host names come first: there every path belongs to the sandbox. */
+/* What another node has goes there as it is. Then sandboxes' own host names: there every path
+ * belongs to the sandbox. */
 static int divert(struct http_req *req, struct err *err)
 {
-	int r = compat_divert(req, err);
+	const struct gateway *g = container_of(http_app_arg(req), struct gateway, api);
+	int r = hops_divert(g->hops, req, err);
 
+	if (r == 0)
+		r = compat_divert(req, err);
 	return r != 0 ? r : pages_divert(req, err);
 }
 

@@ -252,7 +252,7 @@ static struct sandbox *new_sandbox(struct fleet *fleet, const struct guest_limit
 {
 	struct sandbox *s = sandbox_alloc(fleet);
 
-	id_make(s->id, "sb");
+	id_make_tagged(s->id, "sb");
 	s->name = xstrdup("");
 	s->tags = json_object();
 	s->env = json_object();

@@ -80,7 +80,8 @@ static void end_surplus(struct pool *p)
 {
 	list_for_each (&p->spares, struct spare, spare, link)
 		if (spare->is_ready && !spare->is_seed &&
-		    (!spare->demand || count(p, spare->demand, true) > spare->demand->wanted))
+		    (!spare->demand || !id_has_own_tag(spare->s->id) ||
+		     count(p, spare->demand, true) > spare->demand->wanted))
 			sandbox_end(spare->s, END_DELETED, NULL, "it was not needed");
 }
 
@@ -241,7 +242,7 @@ static struct spare *find_ready(struct pool *p, const struct demand *demand)
 {
 	list_for_each (&p->spares, struct spare, spare, link)
 		if (is_of_use(spare) && spare->demand == demand && spare->is_ready &&
-		    link_is_healthy(spare->s->link))
+		    id_has_own_tag(spare->s->id) && link_is_healthy(spare->s->link))
 			return spare;
 	return NULL;
 }

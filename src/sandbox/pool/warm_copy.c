@@ -198,7 +198,7 @@ int warm_copy_take(struct sandbox *s, warm_copy_fn done, void *arg, struct err *
 	int r;
 
 	*t = (struct warm_taking){.sn = sn, .done = done, .arg = arg};
-	id_make(sn->id, "sn");
+	id_make_tagged(sn->id, "sn");
 	memcpy(sn->source_id, s->id, sizeof(sn->source_id));
 	sn->generation = 1;
 	sn->name = xstrdup("");

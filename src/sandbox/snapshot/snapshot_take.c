@@ -155,7 +155,7 @@ static struct snapshot *describe(const struct sandbox *s, const struct snapshot_
 {
 	struct snapshot *sn = snapshot_alloc(s->fleet);
 
-	id_make(sn->id, "sn");
+	id_make_tagged(sn->id, "sn");
 	memcpy(sn->project_id, s->project_id, sizeof(sn->project_id));
 	memcpy(sn->key_id, s->key_id, sizeof(sn->key_id));
 	memcpy(sn->source_id, s->id, sizeof(sn->source_id));

@@ -100,7 +100,7 @@ static struct volume *volume_new(struct fleet *fleet, const char *project_id,
 {
 	struct volume *v = volume_alloc(fleet);
 
-	id_make(v->id, "vo");
+	id_make_tagged(v->id, "vo");
 	(void)snprintf(v->project_id, sizeof(v->project_id), "%s", project_id);
 	(void)snprintf(v->key_id, sizeof(v->key_id), "%s", wish->key_id ? wish->key_id : "");
 	v->name = xstrdup(wish->name);

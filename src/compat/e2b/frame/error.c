@@ -146,6 +146,7 @@ static const char *const rpc_codes[] = {
 	[ERR_BUDGET] = "resource_exhausted",
 	[ERR_SOURCE] = "failed_precondition",
 	[ERR_FILE_CHANGED] = "aborted",
+	[ERR_NODE_UNREACHABLE] = "unavailable",
 };
 static_assert(ARRAY_SIZE(rpc_codes) == ERR_CODE_COUNT, "a code has no word");
 

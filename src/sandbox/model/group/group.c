@@ -178,7 +178,7 @@ static struct group *group_new(struct fleet *fleet, const char *project_id, cons
 	struct group *g = xnew0(struct group);
 
 	g->fleet = fleet;
-	id_make(g->id, "gr");
+	id_make_tagged(g->id, "gr");
 	g->key = xasprintf("%s/%s", project_id, name);
 	list_init(&g->members);
 	g->again = loop_timer_new(fleet->config.loop, on_again, g);

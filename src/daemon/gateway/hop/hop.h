@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * Requests for what another node has: passed on to it as a hop, and its answer back.
+ *
+ *	client ─► hops_divert() ─stream─► member ═TLS═► member ─stream─► http_server_take() ─►
+ *handler
+ *
+ * A hop is HTTP/1.1 over a kept stream (hop_streams.h). Heads are read strictly and written anew
+ * (hop_heads.c), bodies pass with back-pressure both ways, and after 101 bytes go as they are.
+ * The client's own credential goes along, and the owner checks it: a peer is believed about the
+ * client's address and the request's id, and about nothing else. A request that came as a hop is
+ * never passed on.
+ *
+ * What the peer may have seen is not sent twice, unless it changes nothing to do so.
+ */
+#include "daemon/gateway/cluster_link.h"
+#include "http/server.h"
+#include "sandbox/model/find.h"
+
+struct hops;
+
+struct hops_config {
+	struct loop *loop;
+	struct cluster_link *link; /* its ops are set */
+	struct fleet *fleet;
+	const char *preview_domain; /* NULL: none */
+	/* A peer's stream, to be served; fd is the callee's. */
+	void (*serve)(uint32_t from, int fd, void *arg);
+	void *arg;
+};
+
+struct hops *hops_new(const struct hops_config *config);
+void hops_free(struct hops *h); /* NULL is fine; no request may be under way */
+/* An http_app's divert: 1: another node has it; 0: it is for this one. */
+int hops_divert(struct hops *h, struct http_req *req, struct err *err);

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* Heads of hops are never passed on as they came: the strict parser has read them, and they are
+ * written anew, field by field, without those of one connection. So the two nodes cannot understand
+ * a message differently. */
+#include "http/parse.h"
+#include "http/server.h"
+
+/* -E2BIG, -EINVAL */
+must_check int hop_heads_request(const struct http_req *req, struct buf *out);
+/* Puts the fields of the peer's answer into the reply. */
+void hop_heads_reply(struct http_req *req, const struct http_head *head);
