@@ -19,6 +19,7 @@
 #include "history/history.h"
 #include "hook/hook.h"
 #include "http/server.h"
+#include "node/node.h"
 #include "person/login_flow.h"
 #include "preview/authority.h"
 #include "preview/preview.h"
@@ -56,6 +57,7 @@ struct api { /* the http_app's arg; the daemon owns it */
 	struct loop *loop;
 	struct fleet *fleet;
 	struct keyring *keyring;
+	struct node *node; /* of a cluster; NULL: there is none (node_is_in()) */
 	struct logins *logins;
 	struct login_flow *people; /* NULL: there is no login provider */
 	struct meters *meters;

@@ -7,6 +7,7 @@
 #include "api/account/login.h"
 #include "api/api.h"
 #include "api/frame/access.h"
+#include "api/frame/late_reply.h"
 #include "api/frame/refuse.h"
 #include "api/handlers.h"
 
@@ -81,6 +82,32 @@ static int refuse_project(const struct http_req *req, struct err *err)
 	return err_hint(err, "GET /v1/login lists your projects; a key belongs to one project");
 }
 
+static void on_asked(void *arg)
+{
+	struct http_req *req = late_reply_take(arg, NULL);
+
+	if (req)
+		http_authorize_again(req);
+}
+
+/* A key that this node does not know may have been made elsewhere a moment ago. 1: the request
+ * waits for the answer. */
+static int ask_others(struct http_req *req, const char *secret, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct late_reply *late = late_reply_new(req, sizeof(*late));
+	enum node_ask ask = http_is_asked_again(req)
+	                            ? node_knows_unknown(api->node, secret)
+	                            : node_ask_key(api->node, secret, on_asked, late);
+
+	if (ask == NODE_ASK_WAIT)
+		return 1;
+	(void)late_reply_take(late, NULL);
+	return ask == NODE_ASK_CUT
+	               ? node_refuse(err, "this node does not know the key, and cannot ask")
+	               : 0;
+}
+
 static int find_key(struct http_req *req, const struct key **ret, struct err *err)
 {
 	struct api *api = http_app_arg(req);
@@ -94,6 +121,17 @@ static int find_key(struct http_req *req, const struct key **ret, struct err *er
 	if (r < 0)
 		return r;
 	*ret = key_of(req, secret);
+	if (!*ret && secret && node_is_in(api->node) && !person_session_of(req)) {
+		r = ask_others(req, secret, err);
+		if (r != 0)
+			return r;
+	}
+	if (*ret && !key_person(*ret) && node_is_in(api->node) &&
+	    *ret != keyring_root(api->keyring)) {
+		r = node_check_keys(api->node, err);
+		if (r < 0)
+			return r;
+	}
 	if (!*ret && person_session_of(req))
 		return refuse_project(req, err);
 	if (!*ret && secret)
@@ -174,7 +212,7 @@ int api_authorize(struct http_req *req, struct err *err)
 	const struct key *key = NULL;
 	int r = find_key(req, &key, err);
 
-	if (r < 0)
+	if (r != 0)
 		return r;
 	http_set_user(req, unconst(key));
 	set_share(req, key);

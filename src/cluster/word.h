@@ -10,6 +10,7 @@ struct cluster_word {
 	uint32_t state; /* of enum fence_state */
 	uint32_t node;  /* 0: it is in no cluster yet */
 	uint64_t epoch;
-	char code[32]; /* of what is wrong; "" = nothing */
+	uint64_t change; /* the newest of projects, keys and quotas that the database knows */
+	char code[32];   /* of what is wrong; "" = nothing */
 	char message[300], hint[240];
 };

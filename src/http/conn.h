@@ -57,7 +57,8 @@ struct http_req {
 	struct route_param params[PARAMS_MAX];
 	size_t n_params;
 	void *user, *state;
-	bool is_let_in; /* authorize() did */
+	bool is_let_in;      /* authorize() did */
+	bool is_asked_again; /* by http_authorize_again() */
 	bool is_told, is_read;
 	void *trace;
 	char subject[HTTP_SUBJECT_SIZE];

@@ -286,6 +286,11 @@ void http_set_user(struct http_req *req, void *user)
 	req->user = user;
 }
 
+bool http_is_asked_again(const struct http_req *req)
+{
+	return req->is_asked_again;
+}
+
 void http_set_recheck(struct http_req *req, http_fn fn)
 {
 	req->recheck = fn;

@@ -221,6 +221,21 @@ static int start_route(struct http_req *req, struct err *err)
 	return 0;
 }
 
+static int let_in(struct http_req *req, struct err *err)
+{
+	const struct http_app *app = server_app(req->conn->server);
+	int r;
+
+	if (app->authorize) {
+		r = app->authorize(req, err);
+		if (r != 0)
+			return MIN(r, 0);
+		req->is_let_in = true;
+		server_request_let_in(req->conn->server);
+	}
+	return req->route ? start_route(req, err) : no_route(req, err);
+}
+
 static int dispatch(struct http_req *req, struct err *err)
 {
 	const struct http_app *app = server_app(req->conn->server);
@@ -248,14 +263,7 @@ static int dispatch(struct http_req *req, struct err *err)
 		return r;
 	if (req->target.path)
 		req->route = find_route(req);
-	if (app->authorize) {
-		r = app->authorize(req, err);
-		if (r < 0)
-			return r;
-		req->is_let_in = true;
-		server_request_let_in(req->conn->server);
-	}
-	return req->route ? start_route(req, err) : no_route(req, err);
+	return let_in(req, err);
 }
 
 /* A client may name its request itself, to find it again in logs and events. */
@@ -288,6 +296,16 @@ void router_dispatch(struct http_req *req)
 		conn_take_client(req->conn, http_header(req, HTTP_CLIENT_FIELD));
 	if (dispatch(req, &err) < 0)
 		reply_failure(req, &err);
+}
+
+void http_authorize_again(struct http_req *req)
+{
+	struct err err = {0};
+
+	req->is_asked_again = true;
+	if (let_in(req, &err) < 0)
+		reply_failure(req, &err);
+	conn_kick(req->conn);
 }
 
 static void finish_json(struct http_req *req)

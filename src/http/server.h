@@ -203,6 +203,10 @@ void *http_trace(const struct http_req *req);
 int64_t http_content_length(const struct http_req *req); /* -1 = chunked */
 void http_set_user(struct http_req *req, void *user); /* authorize()'s finding, for the handler */
 void *http_user(const struct http_req *req);
+/* Where authorize() gave 1, which means that it cannot say yet: it is called again, and the request
+ * goes on as if nothing had been. Not from inside authorize(); at most once a request. */
+void http_authorize_again(struct http_req *req);
+bool http_is_asked_again(const struct http_req *req);
 /* From now on fn is called instead of the app's recheck(). For requests that were let in by
  * something that authorize() does not know. */
 void http_set_recheck(struct http_req *req, http_fn fn);

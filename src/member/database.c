@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#define CALLS_MAX    16
+#define CALLS_MAX    64
 #define REST_US      (SECOND_US / 5)
 #define HOSTS_MAX    16
 #define MESSAGE_SIZE 300

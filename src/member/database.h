@@ -20,7 +20,7 @@
 
 #include <libpq-fe.h>
 
-#define DATABASE_PARAMS_MAX 8
+#define DATABASE_PARAMS_MAX 12
 
 struct database;
 

@@ -21,6 +21,7 @@
 #include "cluster/watch.h"
 #include "member/database.h"
 #include "member/directory.h"
+#include "member/gateway_calls.h"
 #include "member/gateway_link.h"
 #include "member/papers/signing.h"
 #include "member/peers/peers.h"
@@ -47,6 +48,8 @@ struct member {
 	struct member_config config;
 	struct database *beats, *work;
 	struct fence fence;
+	struct gateway_calls calls;
+	uint64_t change; /* the newest that the database knows of */
 	struct fence_rules rules;
 	struct loop_timer *beat, *fence_timer;
 	struct watched watches[WATCHES];
@@ -80,7 +83,8 @@ static void tell_gateway(const struct member *m)
 {
 	struct cluster_word word = {.state = m->state,
 	                            .node = m->config.node ? m->config.node->node : 0,
-	                            .epoch = m->fence.epoch};
+	                            .epoch = m->fence.epoch,
+	                            .change = m->change};
 
 	if (!m->link)
 		return;
@@ -374,6 +378,17 @@ static void follow_up(struct member *m, const PGresult *rows)
 		m->is_signing = true;
 }
 
+/* The gateway asks for what has changed. */
+static void note_change(struct member *m, const PGresult *rows)
+{
+	uint64_t change = (uint64_t)MAX(number_at(rows, "change"), 0);
+
+	if (change == m->change)
+		return;
+	m->change = change;
+	tell_gateway(m);
+}
+
 static void on_beat_answer(const struct database_answer *answer, void *arg)
 {
 	struct member *m = arg;
@@ -398,6 +413,7 @@ static void on_beat_answer(const struct database_answer *answer, void *arg)
 	m->answered_us = now_us;
 	m->round_trip_us = now_us - m->sent_us;
 	set_trouble(m, TROUBLE_NONE, "");
+	note_change(m, answer->rows);
 	watch_others(m, answer->rows, now_us);
 	follow_up(m, answer->rows);
 }
@@ -423,7 +439,8 @@ static void send_beat(struct member *m)
 	(void)snprintf(epoch, sizeof(epoch), "%" PRIu64, m->fence.epoch);
 	(void)snprintf(number, sizeof(number), "%" PRIu64, fence_send(&m->fence, m->sent_us));
 	if (call(m, m->beats,
-	         "SELECT is_taken, server, watched, n_requests, directory_number, at_us FROM "
+	         "SELECT is_taken, server, watched, n_requests, directory_number, at_us, change "
+	         "FROM "
 	         "cluster.beat($1::int, $2, $3::bigint, $4::bigint, $5::jsonb)",
 	         more, ARRAY_SIZE(more), on_beat_answer) < 0)
 		log_debug("cluster.beat_left_out", "number=%s", number);
@@ -646,14 +663,12 @@ static int on_arrived(uint32_t from, int fd_in, void *arg)
 	return m->link ? gateway_link_arrived(m->link, from, fd) : -EAGAIN;
 }
 
-/* What the gateway asks of the database: a row for each call belongs here. */
 static void on_call(uint32_t seq, const char *name, const json_t *call_json, void *arg)
 {
 	struct member *m = arg;
-	auto_free char *message = xasprintf("there is no call '%.40s'", name);
 
-	(void)call_json;
-	gateway_link_refuse(m->link, seq, "unsupported", message);
+	gateway_calls_take(&m->calls, seq, name, call_json,
+	                   fence_state(&m->fence, &m->rules, clock_steady_us()), m->fence.epoch);
 }
 
 static void on_link_ended(void *arg)
@@ -668,7 +683,13 @@ int member_link(struct member *m, int fd)
 	static const struct gateway_link_ops ops = {
 		.open = on_open, .call = on_call, .ended = on_link_ended};
 
-	return gateway_link_new(m->config.loop, fd, &ops, m, &m->link);
+	int r = gateway_link_new(m->config.loop, fd, &ops, m, &m->link);
+
+	m->calls = (struct gateway_calls){.work = m->work,
+	                                  .node = m->work ? m->config.node : NULL,
+	                                  .node_text = m->node_text,
+	                                  .link = m->link};
+	return r;
 }
 
 void member_start(struct member *m)

@@ -12,6 +12,7 @@
 #include "member/papers/authority.h"
 #include "member/papers/signing.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,8 +23,19 @@
 #define SUFFIX_LETTERS 8 /* of the cluster's id, in names of roles */
 #define RIGHTS_MARK    "-- Nobody may do what is not said here."
 
-extern const unsigned char cluster_schema[];
-extern const size_t cluster_schema_len;
+extern const unsigned char cluster_schema[], cluster_schema_2[];
+extern const size_t cluster_schema_len, cluster_schema_2_len;
+
+/* The first makes number 1; each of the others only adds to the one before it, and says its number
+ * in the database itself. */
+static const struct {
+	const unsigned char *text;
+	const size_t *len;
+} schema_steps[] = {
+	{cluster_schema, &cluster_schema_len},
+	{cluster_schema_2, &cluster_schema_2_len},
+};
+static_assert(ARRAY_SIZE(schema_steps) == MEMBER_SCHEMA, "a step for each number");
 
 static void draw(char *ret, size_t n_bytes)
 {
@@ -102,13 +114,26 @@ static int make_roles(struct session *s, const struct node_file *f, const char *
 	return r;
 }
 
+/* Those behind the number that the database has. */
+static int run_steps(struct session *s, size_t has, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = has; r == 0 && i < ARRAY_SIZE(schema_steps); i++) {
+		auto_free char *text =
+			xstrndup((const char *)schema_steps[i].text, *schema_steps[i].len);
+
+		r = session_run(s, text, err);
+	}
+	return r;
+}
+
 static int make_schema(struct session *s, const char *owner, struct err *err)
 {
-	auto_free char *text = xstrndup((const char *)cluster_schema, cluster_schema_len);
 	auto_free char *as_owner = xasprintf("SET LOCAL ROLE %s", owner);
 	int r = session_run(s, as_owner, err);
 
-	return r < 0 ? r : session_run(s, text, err);
+	return r < 0 ? r : run_steps(s, 0, err);
 }
 
 char *order_tags(const struct node_file *f)
@@ -281,21 +306,46 @@ int order_init(const struct order *o, json_t **ret, struct err *err)
 	return r;
 }
 
-/* The last part of the schema can be said again and again. */
+/* The last part of each step can be said again and again. */
 static int renew_rights(struct session *s, struct err *err)
 {
-	auto_free char *text = xstrndup((const char *)cluster_schema, cluster_schema_len);
-	const char *rights = strstr(text, RIGHTS_MARK);
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(schema_steps); i++) {
+		auto_free char *text =
+			xstrndup((const char *)schema_steps[i].text, *schema_steps[i].len);
+		const char *rights = strstr(text, RIGHTS_MARK);
+
+		r = rights ? session_run(s, rights, err)
+		           : err_set(err, ERR_INTERNAL, 0, "a step of the schema has no rights");
+	}
+	return r;
+}
+
+/* All or nothing. Two that migrate at once come one behind the other, and the second finds nothing
+ * to do. */
+static int migrate(struct session *s, size_t *ret_steps, struct err *err)
+{
+	auto_call(PQclearp) PGresult *rows = NULL;
+	uint64_t has = 0;
 	int r = session_run(s,
 	                    "BEGIN; DO $$ BEGIN EXECUTE format('SET LOCAL ROLE %I', (SELECT "
 	                    "pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = "
 	                    "'cluster')); END $$; SET LOCAL search_path = cluster, pg_temp",
 	                    err);
 
-	if (r == 0 && !rights)
-		r = err_set(err, ERR_INTERNAL, 0, "the schema of this program has no rights");
+	if (r == 0) {
+		rows = session_ask(s, "SELECT number FROM cluster.version FOR UPDATE", NULL, 0,
+		                   err);
+		r = rows ? 0 : -EIO;
+	}
+	if (r == 0 && parse_u64(session_text(rows, "number"), INT32_MAX, &has) < 0)
+		r = err_set(err, ERR_INTERNAL, 0, "the database has no number of its schema");
 	if (r == 0)
-		r = session_run(s, rights, err);
+		r = run_steps(s, has, err);
+	if (r == 0)
+		r = renew_rights(s, err);
+	*ret_steps = has < MEMBER_SCHEMA ? MEMBER_SCHEMA - has : 0;
 	return r < 0 ? r : session_run(s, "COMMIT", err);
 }
 
@@ -305,6 +355,7 @@ int order_migrate(const struct order *o, json_t **ret, struct err *err)
 	struct session s = {0};
 	enum trouble trouble;
 	bool has = false;
+	size_t n_steps = 0;
 	int r = order_open_owner(o, &s, err);
 
 	if (r == 0)
@@ -320,10 +371,10 @@ int order_migrate(const struct order *o, json_t **ret, struct err *err)
 		r = trouble == TROUBLE_NONE || trouble == TROUBLE_BEHIND ? 0 : -EPROTO;
 	}
 	if (r == 0)
-		r = renew_rights(&s, err);
+		r = migrate(&s, &n_steps, err);
 	if (r == 0)
 		*ret = json_pack("{ss sI sI}", "cluster_id", session_text(hello, "cluster_id"),
-		                 "number", (json_int_t)MEMBER_SCHEMA, "steps", (json_int_t)0);
+		                 "number", (json_int_t)MEMBER_SCHEMA, "steps", (json_int_t)n_steps);
 	session_close(&s);
 	return r;
 }

@@ -34,6 +34,7 @@ static unsigned hash_bytes(const void *data, size_t len)
 #define HASH_KEYCMP(a, b, len)        CRYPTO_memcmp(a, b, len)
 #include "tenant/key_inside.h"
 #include "tenant/person_key.h"
+#include "tenant/shared_key.h"
 
 #define SECRET_BYTES    20
 #define SECRET_DIGITS   (SECRET_BYTES * 2)
@@ -86,6 +87,14 @@ static bool is_name(const char *name)
 		if ((unsigned char)*p < ' ' || *p == 0x7f)
 			return false;
 	return true;
+}
+
+int key_check_name(const char *name, struct err *err)
+{
+	return is_name(name)
+	               ? 0
+	               : err_field(err, "name", "must have 1 to %d bytes and no control characters",
+	                           NAME_BYTES_MAX);
 }
 
 static void attach_key(struct keyring *ring, struct key *key)
@@ -214,13 +223,13 @@ void keyring_free(struct keyring *ring)
 	free(ring);
 }
 
-static bool hash_secret(const char *secret, unsigned char hash[32])
+bool key_hash_secret(const char *secret, unsigned char ret[32])
 {
 	if (strncmp(secret, "clo_", 4) == 0 || strncmp(secret, "e2b_", 4) == 0)
 		secret += 4;
 	if (strspn(secret, "0123456789abcdef") != SECRET_DIGITS || secret[SECRET_DIGITS] != '\0')
 		return false;
-	hash_digits(secret, hash);
+	hash_digits(secret, ret);
 	return true;
 }
 
@@ -229,7 +238,7 @@ const struct key *keyring_check(struct keyring *ring, const char *secret)
 	unsigned char hash[32];
 	struct key *key = NULL;
 
-	if (!hash_secret(secret, hash))
+	if (!key_hash_secret(secret, hash))
 		return NULL;
 	HASH_FIND(by_hash, ring->keys_by_hash, hash, sizeof(hash), key);
 	return key && key_is_good(key) ? key : NULL;
@@ -298,7 +307,7 @@ void key_to_json(const struct key *key, struct json_writer *w, const char *name)
 	json_close_object(w);
 }
 
-static void make_secret(char secret[48], unsigned char hash[32])
+void key_draw_secret(char secret[48], unsigned char hash[32])
 {
 	unsigned char raw[SECRET_BYTES];
 	char *digits = secret + 4;
@@ -376,16 +385,16 @@ int keyring_add(struct keyring *ring, const char *project_id, const char *name,
 	struct project *p = NULL;
 	int r;
 
-	if (!is_name(name))
-		return err_field(err, "name", "must have 1 to %d bytes and no control characters",
-		                 NAME_BYTES_MAX);
+	r = key_check_name(name, err);
+	if (r < 0)
+		return r;
 	HASH_FIND(by_id, ring->projects_by_id, project_id, strlen(project_id), p);
 	if (!p)
 		return err_set(err, ERR_NOT_FOUND, 0, "no project '%s'", project_id);
 	r = key_make_room(ring, project_id, err);
 	if (r < 0)
 		return r;
-	make_secret(secret, row.hash);
+	key_draw_secret(secret, row.hash);
 	return key_add_hashed(ring, &row, ret, err);
 }
 
@@ -425,14 +434,14 @@ static int first_key(struct keyring *ring, int fd, struct err *err)
 	int r;
 
 	read_secret(fd, line);
-	is_given = hash_secret(line, row.hash);
+	is_given = key_hash_secret(line, row.hash);
 	if (line[0] && !is_given)
 		log_warn("key.file_replaced", "file='admin.key' error='it held no key: 40 digits "
 		                              "0-9a-f behind clo_'");
 	OPENSSL_cleanse(line, sizeof(line));
 	if (is_given)
 		return key_add_hashed(ring, &row, &key, err);
-	make_secret(secret, row.hash);
+	key_draw_secret(secret, row.hash);
 	(void)snprintf(line, sizeof(line), "%s\n", secret);
 	r = save_line(fd, line);
 	OPENSSL_cleanse(secret, sizeof(secret));
@@ -476,15 +485,13 @@ const struct key *keyring_find_key(struct keyring *ring, const char *project_id,
 	return key && key_is_good(key) && strcmp(key->project_id, project_id) == 0 ? key : NULL;
 }
 
-int keyring_revoke(struct keyring *ring, const char *project_id, const char *id, struct err *err)
+int key_set_revoked(struct keyring *ring, struct key *key, struct err *err)
 {
 	struct key_row row;
-	struct key *key = NULL;
 	int r;
 
-	HASH_FIND(by_id, ring->keys_by_id, id, strlen(id), key);
-	if (!key || strcmp(key->project_id, project_id) != 0)
-		return err_set(err, ERR_NOT_FOUND, 0, "no key '%.64s'", id);
+	if (key->revoked_us != 0)
+		return 0;
 	row = (struct key_row){.id = key->id,
 	                       .project_id = key->project_id,
 	                       .name = key->name,
@@ -500,6 +507,16 @@ int keyring_revoke(struct keyring *ring, const char *project_id, const char *id,
 	key->revoked_us = row.revoked_us;
 	detach_key(ring, key);
 	return 0;
+}
+
+int keyring_revoke(struct keyring *ring, const char *project_id, const char *id, struct err *err)
+{
+	struct key *key = NULL;
+
+	HASH_FIND(by_id, ring->keys_by_id, id, strlen(id), key);
+	if (!key || strcmp(key->project_id, project_id) != 0)
+		return err_set(err, ERR_NOT_FOUND, 0, "no key '%.64s'", id);
+	return key_set_revoked(ring, key, err);
 }
 
 void keyring_each(struct keyring *ring, const char *project_id,
@@ -520,21 +537,29 @@ void keyring_each_named(struct keyring *ring, const char *project_id, const char
 			fn(key, arg);
 }
 
-int keyring_add_project(struct keyring *ring, const char *name, const char **ret_id,
-                        struct err *err)
+int keyring_check_project(struct keyring *ring, const char *name, struct err *err)
 {
-	char id[ID_SIZE];
-	struct project_row row = {.id = id, .name = name, .created_us = clock_wall_us()};
-	int r;
+	int r = key_check_name(name, err);
 
-	if (!is_name(name))
-		return err_field(err, "name", "must have 1 to %d bytes and no control characters",
-		                 NAME_BYTES_MAX);
+	if (r < 0)
+		return r;
 	if (keyring_find_project(ring, name))
 		return err_set(err, ERR_CONFLICT, EEXIST, "the project '%s'", name);
 	if (HASH_CNT(by_id, ring->projects_by_id) >= PROJECTS_MAX)
 		return err_set(err, ERR_LIMIT, 0, "there are %d projects, no more are allowed",
 		               PROJECTS_MAX);
+	return 0;
+}
+
+int keyring_add_project(struct keyring *ring, const char *name, const char **ret_id,
+                        struct err *err)
+{
+	char id[ID_SIZE];
+	struct project_row row = {.id = id, .name = name, .created_us = clock_wall_us()};
+	int r = keyring_check_project(ring, name, err);
+
+	if (r < 0)
+		return r;
 	id_make(id, "prj");
 	r = store_put_project(ring->store, &row, err);
 	if (r < 0)
@@ -603,4 +628,78 @@ void keyring_each_project(struct keyring *ring,
 	list_for_each (&ring->projects, struct project, p, link)
 		if (!p->is_removed)
 			fn(p->id, p->name, p->created_us, arg);
+}
+
+const struct key *key_attach_row(struct keyring *ring, const struct key_row *row)
+{
+	struct key *key = key_new(row);
+
+	attach_key(ring, key);
+	return key;
+}
+
+struct key *key_find_known(struct keyring *ring, const char *id)
+{
+	struct key *found = NULL;
+
+	HASH_FIND(by_id, ring->keys_by_id, id, strlen(id), found);
+	if (found)
+		return found;
+	list_for_each (&ring->keys, struct key, key, link)
+		if (strcmp(key->id, id) == 0)
+			return key;
+	return NULL;
+}
+
+struct key *key_find_hash(struct keyring *ring, const unsigned char hash[32])
+{
+	struct key *found = NULL;
+
+	HASH_FIND(by_hash, ring->keys_by_hash, hash, sizeof(found->hash), found);
+	return found;
+}
+
+int key_forget(struct keyring *ring, struct key *key, struct err *err)
+{
+	int r = store_delete_key(ring->store, key->id, err);
+
+	if (r < 0)
+		return r;
+	key->is_forgotten = true;
+	if (key->revoked_us == 0)
+		detach_key(ring, key);
+	key->revoked_us = clock_wall_us();
+	return 0;
+}
+
+int key_count_check(struct keyring *ring, struct err *err)
+{
+	return HASH_CNT(by_id, ring->keys_by_id) < KEYS_MAX
+	               ? 0
+	               : err_set(err, ERR_LIMIT, 0, "there are %d keys, no more are allowed",
+	                         KEYS_MAX);
+}
+
+struct project *project_find(struct keyring *ring, const char *id, const char *name)
+{
+	struct project *p = NULL;
+
+	if (id)
+		HASH_FIND(by_id, ring->projects_by_id, id, strlen(id), p);
+	if (!p && name)
+		HASH_FIND(by_name, ring->projects_by_name, name, strlen(name), p);
+	return p;
+}
+
+void project_attach_row(struct keyring *ring, const struct project_row *row)
+{
+	(void)load_project(row, ring);
+}
+
+void project_set_name(struct keyring *ring, struct project *p, const char *name)
+{
+	HASH_DELETE(by_name, ring->projects_by_name, p);
+	free(p->name);
+	p->name = xstrdup(name);
+	HASH_ADD_KEYPTR(by_name, ring->projects_by_name, p->name, strlen(p->name), p);
 }

@@ -29,6 +29,8 @@ must_check int keyring_ensure_admin(struct keyring *ring, int fd, struct err *er
 const struct key *keyring_check(
 	struct keyring *ring,
 	const char *secret); /* any prefix or none; NULL: unknown, malformed, revoked or expired */
+/* What a secret is found by; false: it is malformed. */
+bool key_hash_secret(const char *secret, unsigned char ret[32]);
 const struct key *keyring_root(struct keyring *ring); /* stands for root and our own user on the
                                                          unix socket: admin of "default" */
 

@@ -46,3 +46,17 @@ must_check int key_add_hashed(struct keyring *ring, const struct key_row *like,
                               const struct key **ret, struct err *err);
 /* Forgets an old key of the project if it has too many. */
 must_check int key_make_room(struct keyring *ring, const char *project_id, struct err *err);
+
+/* For shared_key.c; all of it in key.c, where the tables are. */
+const struct key *key_attach_row(struct keyring *ring, const struct key_row *row);
+struct key *key_find_known(struct keyring *ring, const char *id); /* also one that is revoked */
+struct key *key_find_hash(struct keyring *ring, const unsigned char hash[32]); /* not revoked */
+must_check int key_forget(struct keyring *ring, struct key *key, struct err *err);
+must_check int key_count_check(struct keyring *ring, struct err *err); /* whether one more fits */
+must_check int key_set_revoked(struct keyring *ring, struct key *key, struct err *err);
+must_check int key_check_name(const char *name, struct err *err);
+void key_draw_secret(char secret[48], unsigned char hash[32]);
+struct project *project_find(struct keyring *ring, const char *id, const char *name);
+void project_attach_row(struct keyring *ring, const struct project_row *row);
+/* The row is written already. */
+void project_set_name(struct keyring *ring, struct project *p, const char *name);

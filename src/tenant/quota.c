@@ -398,6 +398,16 @@ static void pass_on(struct quota *q, const struct account *a)
 	event_log_set_age(q->config.events, a->id, a->setting.events_age_ms * 1000);
 }
 
+int quota_setting_check(const struct quota_owner *owner, const struct quota_setting *setting,
+                        struct err *err)
+{
+	if (owner->key_id[0] && setting->weight > 0)
+		return err_field(err, "weight", "is a project's, and no key has one");
+	if (owner->key_id[0] && setting->events_age_ms > 0)
+		return err_field(err, "events_age_ms", "is a project's, and no key has one");
+	return 0;
+}
+
 int quota_set(struct quota *q, const struct quota_owner *owner, const struct quota_setting *setting,
               struct err *err)
 {
@@ -408,11 +418,9 @@ int quota_set(struct quota *q, const struct quota_owner *owner, const struct quo
 	int r = quota_setting_write(setting, &text);
 
 	assert(r == 0); /* few and short fields */
-	if (owner->key_id[0] && setting->weight > 0)
-		return err_field(err, "weight", "is a project's, and no key has one");
-	if (owner->key_id[0] && setting->events_age_ms > 0)
-		return err_field(err, "events_age_ms", "is a project's, and no key has one");
-	r = store_usage_put_quota(q->store, id_of(owner), buf_str(&text), err);
+	r = quota_setting_check(owner, setting, err);
+	if (r == 0)
+		r = store_usage_put_quota(q->store, id_of(owner), buf_str(&text), err);
 	if (r < 0)
 		return r;
 	n = accounts_of(q, owner, accounts);

@@ -86,6 +86,9 @@ struct quota_setting { /* what an owner was given; the rest is by default */
 /* {sandboxes, vcpus, memory_mib, disk_mib, creates_per_minute, budget}; each a number (budget:
  * text), "unlimited", or absent for the default; weight; events_age_ms; and those of ceiling.h. */
 must_check int quota_setting_read(const json_t *object, struct quota_setting *ret, struct err *err);
+/* What a key cannot have. */
+must_check int quota_setting_check(const struct quota_owner *owner,
+                                   const struct quota_setting *setting, struct err *err);
 /* Of a project (key_id "") or key. */
 must_check int quota_set(struct quota *q, const struct quota_owner *owner,
                          const struct quota_setting *setting, struct err *err);

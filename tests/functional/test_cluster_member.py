@@ -11,7 +11,7 @@ import subprocess
 import pytest
 from cloche import Client
 from harness.cluster import Database, Namespaces, Node
-from harness.daemon import BUILD, Daemon, children_of, read_text, wait_for
+from harness.daemon import BUILD, ROOT, Daemon, children_of, read_text, wait_for
 from harness.running import running
 
 pytestmark = pytest.mark.skipif(not (BUILD / "cloche-cluster").exists(), reason="built without libpq")
@@ -227,7 +227,7 @@ def test_a_node_of_another_cluster_says_so_and_does_nothing_there(place, databas
 
 @pytest.mark.parametrize("change,code,command", [
     ("UPDATE cluster.version SET number = 7, least_member = 7", "member_too_old", "apt install"),
-    ("UPDATE cluster.version SET number = 0, least_member = 0", "schema_too_old", "cloche cluster migrate"),
+    ("UPDATE cluster.version SET number = 1", "schema_too_old", "cloche cluster migrate"),
     ("REVOKE EXECUTE ON FUNCTION cluster.hello FROM cloche_node", "rights_missing", "cloche cluster migrate"),
     ("DROP SCHEMA cluster CASCADE", "cluster_missing", "cloche cluster init"),
 ])
@@ -242,6 +242,28 @@ def test_a_database_that_does_not_fit_is_named_with_what_repairs_it(place, chang
     if code == "rights_missing":
         a.ask("cluster", "migrate", "--owner", place.owner)
         a.await_state("held")
+
+
+def test_a_database_of_step_1_is_migrated_and_keeps_what_it_has(place):
+    """The cluster is set back to what its first release made; then a migration, twice."""
+    a = place.first()
+    a.await_state("held")
+    a.kill()
+    rows = place.ask("SELECT row_to_json(c) FROM cluster.cluster c") + "|" + place.ask("SELECT row_to_json(n) FROM cluster.nodes n")
+    cluster, node = (json.loads(r) for r in rows.split("|"))
+    tags, owner = place.ask("SELECT array_agg(tag) FROM cluster.node_tags"), place.ask("SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = 'cluster'")
+    first = (ROOT / "src" / "cluster" / "schema.sql").read_text()
+    place.ask(f"DROP SCHEMA cluster CASCADE; SET ROLE {owner}; {first}")
+    place.ask(f"INSERT INTO cluster.cluster SELECT * FROM json_populate_record(NULL::cluster.cluster, '{json.dumps(cluster)}')")
+    place.ask(f"SELECT cluster.add_node('{node['address']}', repeat('x', 32), '{tags}', 'a'); UPDATE cluster.nodes SET secret_sha256 = '{node['secret_sha256']}'")
+    a.start()
+    a.await_problem("schema_too_old")
+    assert "cloche cluster migrate" in a.status()["problem"]["hint"]
+    assert a.ask("cluster", "migrate", "--owner", place.owner)["steps"] == 1
+    a.await_state("held")
+    assert a.ask("cluster", "migrate", "--owner", place.owner)["steps"] == 0
+    assert place.ask("SELECT number FROM cluster.version") == "2"
+    assert set(place.ask("SELECT DISTINCT pg_get_userbyid(relowner) FROM pg_class WHERE relnamespace = 'cluster'::regnamespace").split()) == {owner}
 
 
 def test_a_node_that_the_cluster_has_removed_is_told_so(place):

@@ -2,6 +2,7 @@
 """The database of a cluster (src/cluster/schema.sql) on a real PostgreSQL: it does what the model of the simulation does, nodes may do no more than they must, and
 calls that meet are done one after the other."""
 
+import json
 import shutil
 import subprocess
 import tempfile
@@ -11,8 +12,9 @@ from pathlib import Path
 import pytest
 from harness.daemon import BUILD, ROOT, wait_for
 
-SCHEMA = ROOT / "src" / "cluster" / "schema.sql"
-FOR_NODES = {"hello", "join_node", "epoch_of", "beat", "lease", "take_name", "free_name", "claim", "lose", "invite", "use_invitation", "certificate_of", "requests", "certify", "directory", "cordon"}
+SCHEMA = [ROOT / "src" / "cluster" / name for name in ("schema.sql", "schema-2.sql")]
+FOR_NODES = {"hello", "join_node", "epoch_of", "beat", "lease", "take_name", "free_name", "claim", "lose", "invite", "use_invitation", "certificate_of", "requests", "certify", "directory", "cordon",
+             "put_record", "changed", "take_create", "free_create", "taken", "named", "tell", "where", "list_others"}
 
 
 class Server:
@@ -48,7 +50,7 @@ class Server:
     def renew(self):
         """An empty cluster with two nodes and a quota of 20, and a role for nodes."""
         self.ask("DROP SCHEMA IF EXISTS cluster CASCADE")
-        r = self.psql("-v", "ON_ERROR_STOP=1", "-f", SCHEMA)
+        r = self.psql("-v", "ON_ERROR_STOP=1", *(word for step in SCHEMA for word in ("-f", step)))
         assert r.returncode == 0, r.stderr
 
     def add_two(self):
@@ -128,7 +130,7 @@ def test_a_node_may_call_some_functions_and_read_nothing(two):
     may = two.ask("SELECT proname FROM pg_proc WHERE pronamespace = 'cluster'::regnamespace AND has_function_privilege('node', oid, 'EXECUTE')").split()
     assert set(may) == FOR_NODES
     tables = two.ask("SELECT relname FROM pg_class WHERE relnamespace = 'cluster'::regnamespace AND relkind = 'r'").split()
-    assert len(tables) == 10
+    assert len(tables) == 15
     for table in tables:
         for sql in (f"SELECT 1 FROM cluster.{table}", f"DELETE FROM cluster.{table}", f"TRUNCATE cluster.{table}"):
             assert "permission denied" in two.psql("-c", sql, user="node").stderr, sql
@@ -139,7 +141,9 @@ def test_a_node_may_call_some_functions_and_read_nothing(two):
 @pytest.mark.parametrize("call", ["join_node(1, {}, 0, 1, true)", "epoch_of(1, {})", "beat(1, {}, 1, 2, '{{}}')", "lease(1, {}, 1, 'p', 'memory', 1, 5, 5)",
                                   "take_name(1, {}, 1, 1, 'p', 'n', 'sb_1')", "free_name(1, {}, 1, 1, 'p', 'n', 'sb_1')",
                                   "claim(1, {}, 1, 2, 1, 1, 'x')", "lose(1, {}, 1, 2, 1, 1, 'x')", "invite(1, {}, 'i', repeat('0', 64), 60)", "certificate_of(1, {})",
-                                  "requests(1, {})", "certify(1, {}, 'i', 'c', NULL)", "directory(1, {})"])
+                                  "put_record(1, {}, 1, 'project', 'prj_1', 'prj_1', 'n', '{{}}', false)", "changed(1, {}, 0)", "take_create(1, {}, 1, 1, 'p', 'sb_1', 'n', 'k', 'd')",
+                                  "free_create(1, {}, 1, 1, 'sb_1', true)", "taken(1, {}, '')", "named(1, {}, 'p', 'n')", "tell(1, {}, 1, true, '[]', '[]')", "\"where\"(1, {}, 'sb_1')",
+                                  "list_others(1, {}, 'p', 1, '', 10, '{{}}')", "requests(1, {})", "certify(1, {}, 'i', 'c', NULL)", "directory(1, {})"])
 def test_who_does_not_know_a_nodes_secret_does_nothing_in_its_name(two, call):
     for secret in ("repeat('2', 32)", "''", "NULL"):
         r = two.psql("-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose", "-c", f"SELECT cluster.{call.format(secret)}", user="node")
@@ -206,3 +210,65 @@ def test_a_database_that_was_started_anew_is_another_server(two):
     two.start()
     assert two.ask("SELECT cluster.server()") != before
     assert two.ask(f"SELECT cluster.claim(2, repeat('2', 32), 1, 1, 1, 1, '{before}')") == "f"
+
+
+def jsonb(two, sql):
+    return json.loads(two.ask("SELECT cluster." + sql))
+
+
+def one(n):
+    return f"{n}, repeat('{n}', 32), 1"
+
+
+def test_a_name_and_an_idempotency_key_are_taken_together_or_not_at_all(two):
+    take = "take_create({}, {}, 'p', '{}', {}, {}, '{}')"
+    assert jsonb(two, take.format(one(1), 1, "sb_1", "'n'", "'k'", "d")) == {"result": "ok"}
+    assert jsonb(two, take.format(one(1), 2, "sb_1", "'n'", "'k'", "d")) == {"result": "ok"}  # said again
+    assert jsonb(two, take.format(one(1), 2, "sb_3", "'m'", "NULL", "")) == {"result": "stale"}  # a late one
+    assert jsonb(two, take.format(one(2), 1, "sb_2", "'n'", "'j'", "d")) == {"result": "taken", "holder": "sb_1", "node": 1}
+    assert jsonb(two, take.format(one(2), 2, "sb_2", "'m'", "'k'", "d")) == {"result": "done", "holder": "sb_1", "node": 1}
+    assert jsonb(two, take.format(one(2), 3, "sb_2", "'m'", "'k'", "e")) == {"result": "other_request"}
+    assert two.ask("SELECT string_agg(key, ',') FROM cluster.once") == "k"  # j was given back
+    assert jsonb(two, f"free_create({one(2)}, 4, 'sb_1', true)") == {"result": "ok"}  # another's: nothing happens
+    assert jsonb(two, f"taken({one(1)[:-3]}, '')")["sandboxes"] == ["sb_1"]
+    assert jsonb(two, f"free_create({one(1)}, 3, 'sb_1', false)") == {"result": "ok"}
+    assert jsonb(two, take.format(one(2), 5, "sb_2", "'n'", "NULL", "")) == {"result": "ok"}
+    assert jsonb(two, take.format(one(1), 4, "sb_4", "'m'", "'k'", "d"))["result"] == "done"  # the key was kept
+
+
+def test_a_node_tells_of_its_own_sandboxes_alone(two):
+    rows = """'[{"id": "sb_1", "project_id": "p", "row": {"created_us": 5, "state": "running", "tags": {}}}]'"""
+    assert jsonb(two, f"tell({one(1)}, true, {rows}, '[]')") == {"result": "ok"}
+    assert jsonb(two, f"tell({one(2)}, true, {rows.replace('running', 'failed')}, '[]')") == {"result": "ok"}
+    assert jsonb(two, f"tell({one(2)}, true, '[]', '[\"sb_1\"]')") == {"result": "ok"}
+    assert two.ask("SELECT node, row->>'state' FROM cluster.sandboxes") == "1|running"
+    assert jsonb(two, f"\"where\"({one(2)[:-3]}, 'sb_1')") == {"node": 1} and jsonb(two, f"\"where\"({one(2)[:-3]}, 'sb_2')") == {"node": None}
+    assert [r["row"]["state"] for r in jsonb(two, f"list_others({one(2)[:-3]}, 'p', 10, '', 10, '{{}}')")["rows"]] == ["running"]
+    assert jsonb(two, f"list_others({one(1)[:-3]}, 'p', 10, '', 10, '{{}}')")["rows"] == []
+
+
+def test_changes_are_numbered_without_gaps_and_what_is_gone_stays_gone(two):
+    put = "put_record({}, 'project', '{}', '{}', {}, '{{}}', {})"
+    assert jsonb(two, put.format(one(1), "prj_1", "prj_1", "'n'", "false")) == {"result": "ok", "number": 1}
+    assert jsonb(two, put.format(one(1), "prj_1", "prj_1", "'n'", "false")) == {"result": "ok", "number": 1}
+    assert jsonb(two, put.format(one(2), "prj_2", "prj_2", "'n'", "false")) == {"result": "taken", "holder": "prj_1"}
+    assert jsonb(two, f"put_record({one(2)}, 'key', 'key_1', 'prj_9', 'h', '{{}}', false)") == {"result": "no_project"}
+    assert jsonb(two, f"put_record({one(2)}, 'key', 'key_1', 'prj_1', 'h', '{{}}', false)")["number"] == 2
+    assert jsonb(two, put.format(one(2), "prj_1", "prj_1", "NULL", "true"))["number"] == 3
+    assert jsonb(two, put.format(one(1), "prj_1", "prj_1", "'n'", "false"))["result"] == "gone"
+    got = jsonb(two, f"changed({one(1)[:-3]}, 0)")
+    assert got["number"] == got["newest"] == 3 and [(r["id"], r["is_gone"]) for r in got["records"]] == [("prj_1", True)]
+
+
+def test_many_changes_come_in_parts_and_none_is_missed(two):
+    for i in range(150):
+        two.ask(f"SELECT cluster.put_record({one(1)}, 'project', 'prj_{i}', 'prj_{i}', 'n{i}', jsonb_build_object('x', repeat('y', 700)), false)")
+    seen, after = [], 0
+    while True:
+        got = jsonb(two, f"changed({one(1)[:-3]}, {after})")
+        seen += [r["id"] for r in got["records"]]
+        assert got["number"] > after and len(json.dumps(got)) < 65000
+        after = got["number"]
+        if after == got["newest"]:
+            break
+    assert seen == [f"prj_{i}" for i in range(150)]

@@ -210,6 +210,12 @@ class HostDiskFull(DiskFull):
     code = "host_disk_full"
 
 
+class ClusterUnavailable(ClocheError):
+    """Nodes of a cluster cannot agree now, since their database is not reached. Calls to sandboxes and creates without a name go on."""
+
+    code = "cluster_unavailable"
+
+
 class GuestError(ClocheError):
     """The agent in the sandbox broke the protocol or died."""
 

@@ -103,6 +103,8 @@ export class FileInvalid extends ClocheError {}
 export class DiskFull extends ClocheError {}
 /** The host's disk is full: nothing new begins until its operator makes room. What runs goes on. */
 export class HostDiskFull extends DiskFull {}
+/** Nodes of a cluster cannot agree now, since their database is not reached. Calls to sandboxes and creates without a name go on. */
+export class ClusterUnavailable extends ClocheError {}
 /** The agent in the sandbox broke the protocol or died. */
 export class GuestError extends ClocheError {}
 export class InternalError extends ClocheError {}
@@ -193,6 +195,7 @@ const BY_CODE: Record<string, new (message: string, facts: ErrorFacts) => Cloche
   disk_full: DiskFull,
   host_disk_full: HostDiskFull,
   node_unreachable: NodeUnreachable,
+  cluster_unavailable: ClusterUnavailable,
   guest_error: GuestError,
   internal: InternalError,
   quota_exceeded: QuotaError,

@@ -3,13 +3,16 @@
  * Keys. An admin rules over those of its own project; an admin of the project "default" over all.
  */
 #include "api/api.h"
+#include "api/frame/access.h"
 #include "api/frame/find.h"
+#include "api/frame/late_reply.h"
 #include "api/frame/reply.h"
 #include "api/handlers.h"
 
 #include "base/clock.h"
 
 #include <openssl/crypto.h>
+#include <stdio.h>
 #include <string.h>
 
 #define NAME_BYTES_MAX 64
@@ -62,10 +65,9 @@ static int read_key_body(const json_t *body, const char **ret_name, enum key_sco
 }
 
 /* The key in question, not the one that asked: that is the entry's origin. */
-static void tell_key(const struct http_req *req, enum event_type type, const char *project_id,
+static void tell_key(const struct api *api, enum event_type type, const char *project_id,
                      const char *subject_id, const char *scope)
 {
-	const struct api *api = http_app_arg(req);
 	struct event e;
 	struct json_writer *w = event_begin(&e, api->events, type, project_id, NULL);
 
@@ -75,31 +77,122 @@ static void tell_key(const struct http_req *req, enum event_type type, const cha
 	event_end(&e);
 }
 
+static int tell_made(struct http_req *req, const struct key *key, char secret[48], struct err *err)
+{
+	struct reply reply;
+	struct json_writer *w;
+
+	tell_key(http_app_arg(req), EVENT_KEY_CREATED, key_project_id(key), key_id(key),
+	         key_scope_name(key_scope(key)));
+	w = reply_begin(&reply);
+	key_to_json(key, w, "key");
+	json_put_str(w, "secret", secret);
+	OPENSSL_cleanse(secret, 48);
+	return reply_send(&reply, req, 201, err);
+}
+
+static int tell_revoked(struct http_req *req, const char *project_id, const char *id,
+                        struct err *err)
+{
+	struct reply reply;
+
+	tell_key(http_app_arg(req), EVENT_KEY_REVOKED, project_id, id, NULL);
+	json_put_str(reply_begin(&reply), "id", id);
+	return reply_send(&reply, req, 200, err);
+}
+
+/* In a cluster: one that the others are to hear of first. */
+struct key_wait {
+	struct late_reply late;
+	const struct api *api;
+	struct key_draft key;
+	char secret[48];
+	bool is_revoked;
+};
+
+static int end_wait(struct http_req *req, struct key_wait *w, struct err *err)
+{
+	const struct key *key;
+
+	if (w->is_revoked)
+		return tell_revoked(req, w->key.project_id, w->key.id, err);
+	key = keyring_find_key(w->api->keyring, w->key.project_id, w->key.id);
+	return key ? tell_made(req, key, w->secret, err)
+	           : err_set(err, ERR_GONE, 0, "the key was revoked at once");
+}
+
+static void on_shared(const struct err *failure, void *arg)
+{
+	struct key_wait w = *(struct key_wait *)arg;
+	struct http_req *req;
+	struct err err = {0};
+
+	OPENSSL_cleanse(((struct key_wait *)arg)->secret, sizeof(w.secret));
+	req = late_reply_take(arg, failure);
+	if (req) {
+		access_enter_again(req);
+		if (end_wait(req, &w, &err) < 0)
+			http_reply_err(req, &err);
+		access_leave(req);
+	} else if (!failure) { /* nobody waits for the answer; it is so all the same */
+		tell_key(w.api, w.is_revoked ? EVENT_KEY_REVOKED : EVENT_KEY_CREATED,
+		         w.key.project_id, w.key.id, NULL);
+	}
+	OPENSSL_cleanse(&w, sizeof(w));
+}
+
+static int share_key(struct http_req *req, const struct key_draft *key, const char *secret,
+                     bool is_revoked, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	int r = node_check(api->node, err);
+	struct key_wait *w;
+
+	if (r < 0)
+		return r;
+	w = late_reply_new(req, sizeof(*w));
+	w->api = api;
+	w->key = *key;
+	w->is_revoked = is_revoked;
+	if (!is_revoked) {
+		memcpy(w->secret, secret, sizeof(w->secret));
+		node_put_key(api->node, &w->key, on_shared, w);
+		return 0;
+	}
+	node_revoke_key(api->node, key->project_id, key->id, on_shared, w);
+	return 0;
+}
+
 int create_key(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	const char *name = NULL, *project = NULL, *project_id;
 	uint64_t expires_us = 0;
 	enum key_scope scope;
+	struct key_draft draft;
 	const struct key *key;
 	char secret[48];
-	struct reply reply;
-	struct json_writer *w;
 	int r = read_key_body(http_json(req), &name, &scope, &project, &expires_us, err);
 
 	if (r == 0)
 		r = find_project(req, project, &project_id, err);
-	if (r == 0)
-		r = keyring_add(api->keyring, project_id, name, scope, expires_us, secret, &key,
-		                err);
 	if (r < 0)
 		return r;
-	tell_key(req, EVENT_KEY_CREATED, project_id, key_id(key), key_scope_name(scope));
-	w = reply_begin(&reply);
-	key_to_json(key, w, "key");
-	json_put_str(w, "secret", secret);
-	OPENSSL_cleanse(secret, sizeof(secret));
-	return reply_send(&reply, req, 201, err);
+	if (node_is_in(api->node)) {
+		r = keyring_draft(api->keyring, project_id, name, scope, expires_us, secret, &draft,
+		                  err);
+		return r < 0 ? r : share_key(req, &draft, secret, false, err);
+	}
+	r = keyring_add(api->keyring, project_id, name, scope, expires_us, secret, &key, err);
+	return r < 0 ? r : tell_made(req, key, secret, err);
+}
+
+/* A key that stands for a person is this node's own. */
+static bool is_shared(const struct api *api, const char *project_id, const char *id)
+{
+	const struct key *key = keyring_find_key(api->keyring, project_id, id);
+
+	return node_is_in(api->node) && key && !key_person(key);
 }
 
 int revoke_key(struct http_req *req, struct err *err)
@@ -107,14 +200,17 @@ int revoke_key(struct http_req *req, struct err *err)
 	const struct api *api = http_app_arg(req);
 	const char *id = http_param(req, "key_id");
 	const char *project_id;
-	struct reply reply;
 	int r = find_project(req, http_query(req, "project"), &project_id, err);
 
-	if (r == 0)
-		r = keyring_revoke(api->keyring, project_id, id, err);
 	if (r < 0)
 		return r;
-	tell_key(req, EVENT_KEY_REVOKED, project_id, id, NULL);
-	json_put_str(reply_begin(&reply), "id", id);
-	return reply_send(&reply, req, 200, err);
+	if (is_shared(api, project_id, id)) {
+		struct key_draft key = {0};
+
+		(void)snprintf(key.id, sizeof(key.id), "%s", id);
+		(void)snprintf(key.project_id, sizeof(key.project_id), "%s", project_id);
+		return share_key(req, &key, NULL, true, err);
+	}
+	r = keyring_revoke(api->keyring, project_id, id, err);
+	return r < 0 ? r : tell_revoked(req, project_id, id, err);
 }

@@ -6,9 +6,12 @@
  * id.
  */
 #include "api/api.h"
+#include "api/frame/access.h"
 #include "api/frame/find.h"
+#include "api/frame/late_reply.h"
 #include "api/frame/reply.h"
 #include "api/handlers.h"
+#include "base/clock.h"
 #include "sandbox/snapshot/snapshot.h"
 #include "sandbox/storage/template.h"
 #include "sandbox/storage/volume.h"
@@ -47,6 +50,84 @@ int list_projects(struct http_req *req, struct err *err)
 	return reply_send(&reply, req, 200, err);
 }
 
+static void tell_project(const struct api *api, enum event_type type, const char *id,
+                         const char *name)
+{
+	struct event event;
+
+	event_put_text(event_begin(&event, api->events, type, id, NULL), "name", name);
+	event_end(&event);
+}
+
+/* In a cluster: one that the others are to hear of first. */
+struct project_wait {
+	struct late_reply late;
+	const struct api *api;
+	char id[ID_SIZE], name[NAME_BYTES_MAX + 1];
+	bool is_removed;
+};
+
+static int tell_made(struct http_req *req, const char *id, const char *name, struct err *err);
+static int remove_now(const struct api *api, const char *id, struct err *err);
+
+static int end_wait(const struct project_wait *w, struct http_req *req, struct err *err)
+{
+	struct reply reply;
+	int r;
+
+	if (!w->is_removed && req)
+		return tell_made(req, w->id, w->name, err);
+	if (!w->is_removed) {
+		tell_project(w->api, EVENT_PROJECT_CREATED, w->id, w->name);
+		return 0;
+	}
+	/* Else it went with the change that the cluster has told of. */
+	r = keyring_project_name(w->api->keyring, w->id) ? remove_now(w->api, w->id, err) : 0;
+	if (r < 0 || !req)
+		return r;
+	json_put_str(reply_begin(&reply), "id", w->id);
+	return reply_send(&reply, req, 200, err);
+}
+
+static void on_shared(const struct err *failure, void *arg)
+{
+	const struct project_wait w = *(struct project_wait *)arg;
+	struct http_req *req = late_reply_take(arg, failure);
+	struct err err = {0};
+
+	if (failure)
+		return;
+	if (req)
+		access_enter_again(req);
+	if (end_wait(&w, req, &err) < 0 && req)
+		http_reply_err(req, &err);
+	if (req)
+		access_leave(req);
+}
+
+static int share_project(struct http_req *req, const char *id, const char *name, bool is_removed,
+                         struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	int r = node_check(api->node, err);
+	struct project_wait *w;
+
+	if (r < 0)
+		return r;
+	w = late_reply_new(req, sizeof(*w));
+	w->api = api;
+	w->is_removed = is_removed;
+	(void)snprintf(w->name, sizeof(w->name), "%s", name);
+	if (is_removed) {
+		(void)snprintf(w->id, sizeof(w->id), "%s", id);
+		node_remove_project(api->node, w->id, on_shared, w);
+	} else {
+		id_make(w->id, "prj");
+		node_put_project(api->node, w->id, w->name, clock_wall_us(), on_shared, w);
+	}
+	return 0;
+}
+
 int create_project(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
@@ -55,20 +136,25 @@ int create_project(struct http_req *req, struct err *err)
 		{"name", JSON_FIELD_STRING, &name, /* required= */ true, .min = 1,
 	         .max = NAME_BYTES_MAX},
 	};
-	struct event event;
-	struct reply reply;
-	struct json_writer *w;
 	int r = check_is_default(req, err);
 
 	if (r == 0)
 		r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
+	if (r == 0 && node_is_in(api->node)) {
+		r = keyring_check_project(api->keyring, name, err);
+		return r < 0 ? r : share_project(req, NULL, name, false, err);
+	}
 	if (r == 0)
 		r = keyring_add_project(api->keyring, name, &id, err);
-	if (r < 0)
-		return r;
-	event_put_text(event_begin(&event, api->events, EVENT_PROJECT_CREATED, id, NULL), "name",
-	               name);
-	event_end(&event);
+	return r < 0 ? r : tell_made(req, id, name, err);
+}
+
+static int tell_made(struct http_req *req, const char *id, const char *name, struct err *err)
+{
+	struct reply reply;
+	struct json_writer *w;
+
+	tell_project(http_app_arg(req), EVENT_PROJECT_CREATED, id, name);
 	w = reply_begin(&reply);
 	json_put_str(w, "id", id);
 	json_put_str(w, "name", name);
@@ -156,11 +242,24 @@ static int check_is_empty(const struct api *api, const char *id, struct err *err
 	                     "then 'cloche volume', 'snapshot' and 'template' with 'rm'");
 }
 
+static int remove_now(const struct api *api, const char *id, struct err *err)
+{
+	const char *name = keyring_project_name(api->keyring, id);
+	int r = keyring_remove_project(api->keyring, id, err);
+
+	if (r < 0)
+		return r;
+	hooks_forget(api->hooks, id);
+	secrets_forget(api->secrets, id);
+	history_forget_project(api->history, id);
+	tell_project(api, EVENT_PROJECT_REMOVED, id, name);
+	return 0;
+}
+
 int delete_project(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
-	const char *id, *name;
-	struct event event;
+	const char *id;
 	struct reply reply;
 	int r = find_project(req, http_param(req, "project_id"), &id, err);
 
@@ -169,18 +268,12 @@ int delete_project(struct http_req *req, struct err *err)
 		            "the project 'default' is the operator's own, and stays");
 	if (r == 0)
 		r = check_is_empty(api, id, err);
+	if (r == 0 && node_is_in(api->node))
+		return share_project(req, id, keyring_project_name(api->keyring, id), true, err);
+	if (r == 0)
+		r = remove_now(api, id, err);
 	if (r < 0)
 		return r;
-	name = keyring_project_name(api->keyring, id);
-	r = keyring_remove_project(api->keyring, id, err);
-	if (r < 0)
-		return r;
-	hooks_forget(api->hooks, id);
-	secrets_forget(api->secrets, id);
-	history_forget_project(api->history, id);
-	event_put_text(event_begin(&event, api->events, EVENT_PROJECT_REMOVED, id, NULL), "name",
-	               name);
-	event_end(&event);
 	json_put_str(reply_begin(&reply), "id", id);
 	return reply_send(&reply, req, 200, err);
 }

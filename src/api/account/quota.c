@@ -4,10 +4,13 @@
  * "default" alone, since they bound what the project's own admins can do; a key's by its project's.
  */
 #include "tenant/quota.h"
+#include "api/frame/access.h"
 #include "api/frame/find.h"
+#include "api/frame/late_reply.h"
 #include "api/frame/reply.h"
 #include "api/handlers.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* As it is for the owner now, so that a change of a default shows too. */
@@ -70,8 +73,62 @@ int get_project_quota(struct http_req *req, struct err *err)
 	return r < 0 ? r : reply_quota(req, &owner, err);
 }
 
+/* In a cluster: one that the others are to hear of first. */
+struct quota_wait {
+	struct late_reply late;
+	const struct api *api;
+	char project_id[ID_SIZE], key_id[ID_SIZE];
+	struct quota_setting setting;
+};
+
+static int set_here(struct http_req *req, const struct quota_owner *owner,
+                    const struct quota_setting *setting, struct err *err);
+
+static void on_shared(const struct err *failure, void *arg)
+{
+	const struct quota_wait w = *(struct quota_wait *)arg;
+	const struct quota_owner owner = {w.project_id, w.key_id};
+	struct http_req *req = late_reply_take(arg, failure);
+	struct err err = {0};
+
+	if (!req) /* it comes with the changes */
+		return;
+	access_enter_again(req);
+	if (set_here(req, &owner, &w.setting, &err) < 0)
+		http_reply_err(req, &err);
+	access_leave(req);
+}
+
 static int set_quota(struct http_req *req, const struct quota_owner *owner,
                      const struct quota_setting *setting, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct quota_wait *w;
+	int r;
+
+	if (!node_is_in(api->node))
+		return set_here(req, owner, setting, err);
+	r = node_check(api->node, err);
+	if (r == 0)
+		r = quota_setting_check(owner, setting, err);
+	if (r < 0)
+		return r;
+	w = late_reply_new(req, sizeof(*w));
+	w->api = api;
+	w->setting = *setting;
+	(void)snprintf(w->project_id, sizeof(w->project_id), "%s", owner->project_id);
+	(void)snprintf(w->key_id, sizeof(w->key_id), "%s", owner->key_id);
+	node_put_record(api->node,
+	                &(struct node_record){.kind = "quota",
+	                                      .id = w->key_id[0] ? w->key_id : w->project_id,
+	                                      .project_id = w->project_id,
+	                                      .record = unconst(http_json(req))},
+	                on_shared, w);
+	return 0;
+}
+
+static int set_here(struct http_req *req, const struct quota_owner *owner,
+                    const struct quota_setting *setting, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	int r = quota_set(api->quota, owner, setting, err);

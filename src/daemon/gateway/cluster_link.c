@@ -129,6 +129,8 @@ static int take_word(struct cluster_link *l, const struct cluster_told *m, size_
 	    !memchr(w->hint, '\0', sizeof(w->hint)))
 		return -EPROTO;
 	l->word = *w;
+	if (l->told)
+		l->told(&l->word, l->told_arg);
 	return 0;
 }
 
@@ -207,6 +209,8 @@ static void on_ended(int error, void *arg)
 		log_error("gateway.member_refused", "error='%s'", strerror(-error));
 	packets_free(take_ptr(l->packets));
 	fail_asks(l);
+	if (l->told)
+		l->told(NULL, l->told_arg);
 }
 
 void cluster_link_attach(struct cluster_link *l, struct loop *loop, int fd)

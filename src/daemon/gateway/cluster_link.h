@@ -45,6 +45,9 @@ struct cluster_link { /* zero: this node is alone */
 	struct cluster_ask **asks; /* under way */
 	size_t n_asks;
 	uint32_t last_seq;
+	/* What the member has said; NULL: it is gone. May be NULL itself. */
+	void (*told)(const struct cluster_word *word, void *arg);
+	void *told_arg;
 	const struct cluster_link_ops *ops; /* NULL: nobody wants streams */
 	void *arg;
 };

@@ -8,7 +8,9 @@
 #include "api/operate/host_reading.h"
 #include "base/text/toml.h"
 #include "daemon/child.h"
+#include "daemon/gateway/cluster_link.h"
 #include "daemon/gateway/hop/hop.h"
+#include "daemon/gateway/node_link.h"
 #include "daemon/gateway/people.h"
 #include "daemon/probe/registries.h"
 #include "daemon/probe/sources.h"
@@ -52,6 +54,7 @@ struct gateway {
 	struct wall_client *wall;
 	struct cluster_link cluster;
 	struct hops *hops;
+	struct node *node; /* NULL: there is no member */
 	struct telemetry *telemetry;
 	struct problems *problems;
 	struct network_site network;

@@ -175,6 +175,13 @@ static void on_use(const char *project_id, const char *key_id, const struct usag
 	history_on_use(g->history, project_id, more);
 }
 
+static int open_node(struct gateway *g, struct err *err)
+{
+	(void)err;
+	g->node = node_link_open(&g->cluster, g->fds->member >= 0, g->loop, g->keyring, g->quota);
+	return 0;
+}
+
 static int open_quota(struct gateway *g, struct err *err)
 {
 	const struct config *c = g->site->config;
@@ -413,6 +420,7 @@ static int open_api(struct gateway *g, struct err *err)
 	g->api = (struct api){.loop = g->loop,
 	                      .fleet = g->fleet,
 	                      .keyring = g->keyring,
+	                      .node = g->node,
 	                      .logins = g->logins,
 	                      .people = g->people.flow,
 	                      .meters = g->meters,
@@ -475,10 +483,10 @@ static int start_history(struct gateway *g, struct err *err)
 }
 
 static int (*const steps[])(struct gateway *g, struct err *err) = {
-	open_loop,     open_store,    open_events,   open_secrets, open_outgoing,  open_telemetry,
-	open_keyring,  open_identity, open_logins,   open_people,  open_meters,    open_history,
-	open_quota,    open_wall,     open_fleet,    open_builds,  open_wall_link, open_audit,
-	open_problems, open_api,      start_history,
+	open_loop,    open_store,    open_events, open_secrets,  open_outgoing, open_telemetry,
+	open_keyring, open_identity, open_logins, open_people,   open_meters,   open_history,
+	open_quota,   open_node,     open_wall,   open_fleet,    open_builds,   open_wall_link,
+	open_audit,   open_problems, open_api,    start_history,
 };
 
 int services_open(struct gateway *g, struct err *err)
@@ -511,6 +519,11 @@ void services_tell_replaced(struct gateway *g, const struct child_loss *lost)
 void services_close(struct gateway *g)
 {
 	work_free(take_ptr(g->work));
+	if (g->node) {
+		node_told(g->node, NULL);
+		cluster_link_done(&g->cluster);
+		node_free(g->node);
+	}
 	compat_close(&g->api);
 	problems_free(g->problems);
 	builds_close(g->builds);

@@ -147,6 +147,7 @@ static const char *const rpc_codes[] = {
 	[ERR_SOURCE] = "failed_precondition",
 	[ERR_FILE_CHANGED] = "aborted",
 	[ERR_NODE_UNREACHABLE] = "unavailable",
+	[ERR_CLUSTER] = "unavailable",
 };
 static_assert(ARRAY_SIZE(rpc_codes) == ERR_CODE_COUNT, "a code has no word");
 

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "member/gateway_calls.h"
+
+#include "base/json/json.h"
+#include "base/log.h"
+#include "cluster/message.h"
+#include "member/gateway_link.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define VALUES_MAX 20000 /* of one call */
+#define TEXT_MAX   24
+#define FIELDS_MAX 7
+
+enum field_type { FIELD_TEXT, FIELD_NUMBER, FIELD_BOOL, FIELD_JSON };
+
+struct call_row {
+	const char *name, *sql;
+	bool has_epoch;  /* it writes: only with the right, and with the epoch behind the secret */
+	bool has_number; /* behind the epoch */
+	struct {
+		const char *name;
+		enum field_type type;
+	} fields[FIELDS_MAX];
+};
+
+static const struct call_row rows[] = {
+	{"put_record",
+         "SELECT cluster.put_record($1::int, $2, $3::bigint, $4, $5, $6, $7, $8::jsonb, "
+         "$9::boolean) AS answer",
+         true,
+         false,
+         {{"kind", FIELD_TEXT},
+          {"id", FIELD_TEXT},
+          {"project_id", FIELD_TEXT},
+          {"unique", FIELD_TEXT},
+          {"record", FIELD_JSON},
+          {"is_gone", FIELD_BOOL}}},
+	{"changed",
+         "SELECT cluster.changed($1::int, $2, $3::bigint) AS answer",
+         false,
+         false,
+         {{"after", FIELD_NUMBER}}},
+	{"take_create",
+         "SELECT cluster.take_create($1::int, $2, $3::bigint, $4::bigint, $5, $6, $7, $8, $9) AS "
+         "answer",
+         true,
+         true,
+         {{"project_id", FIELD_TEXT},
+          {"sandbox_id", FIELD_TEXT},
+          {"name", FIELD_TEXT},
+          {"key", FIELD_TEXT},
+          {"digest", FIELD_TEXT}}},
+	{"free_create",
+         "SELECT cluster.free_create($1::int, $2, $3::bigint, $4::bigint, $5, $6::boolean) AS "
+         "answer",
+         true,
+         true,
+         {{"sandbox_id", FIELD_TEXT}, {"with_key", FIELD_BOOL}}},
+	{"taken",
+         "SELECT cluster.taken($1::int, $2, $3) AS answer",
+         false,
+         false,
+         {{"after", FIELD_TEXT}}},
+	{"named",
+         "SELECT cluster.named($1::int, $2, $3, $4) AS answer",
+         false,
+         false,
+         {{"project_id", FIELD_TEXT}, {"name", FIELD_TEXT}}},
+	{"tell",
+         "SELECT cluster.tell($1::int, $2, $3::bigint, $4::boolean, $5::jsonb, $6::jsonb) AS "
+         "answer",
+         true,
+         false,
+         {{"is_first", FIELD_BOOL}, {"rows", FIELD_JSON}, {"gone", FIELD_JSON}}},
+	{"where",
+         "SELECT cluster.\"where\"($1::int, $2, $3) AS answer",
+         false,
+         false,
+         {{"id", FIELD_TEXT}}},
+	{"list_others",
+         "SELECT cluster.list_others($1::int, $2, $3, $4::bigint, $5, $6::int, $7::jsonb) AS "
+         "answer",
+         false,
+         false,
+         {{"project_id", FIELD_TEXT},
+          {"before_us", FIELD_NUMBER},
+          {"before_id", FIELD_TEXT},
+          {"most", FIELD_NUMBER},
+          {"filter", FIELD_JSON}}},
+};
+
+struct open_call { /* one that the database has */
+	struct gateway_calls *calls;
+	uint32_t seq;
+};
+
+static void on_answer(const struct database_answer *answer, void *arg)
+{
+	auto_free struct open_call *open = arg;
+	const struct gateway_calls *c = open->calls;
+	auto_json json_t *all = NULL;
+	const char *text;
+	struct err err;
+
+	if (!answer->rows) {
+		/* What PostgreSQL refuses, it refuses again; all else may be tried again. */
+		gateway_link_refuse(c->link, open->seq,
+		                    answer->trouble == TROUBLE_DATABASE ? "refused" : "unavailable",
+		                    answer->message);
+		return;
+	}
+	if (PQntuples(answer->rows) != 1 || PQnfields(answer->rows) != 1 ||
+	    PQgetisnull(answer->rows, 0, 0)) {
+		gateway_link_refuse(c->link, open->seq, "refused",
+		                    "the database has answered with another shape");
+		return;
+	}
+	text = PQgetvalue(answer->rows, 0, 0);
+	if (strlen(text) > CLUSTER_MESSAGE_MAX ||
+	    json_parse_up_to(text, strlen(text), VALUES_MAX, &all, &err) < 0 ||
+	    !json_is_object(all))
+		gateway_link_refuse(c->link, open->seq, "refused",
+		                    "the database's answer is too long, or no object");
+	else
+		gateway_link_answer(c->link, open->seq, all);
+}
+
+/* The parameter's text; NULL is SQL's. -EINVAL: it is of another type. */
+static int read_field(const json_t *value, enum field_type type, char **ret)
+{
+	*ret = NULL;
+	if (!value || json_is_null(value))
+		return type == FIELD_TEXT ? 0 : -EINVAL;
+	switch (type) {
+	case FIELD_TEXT:
+		*ret = json_is_string(value) ? xstrdup(json_string_value(value)) : NULL;
+		break;
+	case FIELD_NUMBER:
+		*ret = json_is_integer(value)
+		               ? xasprintf("%" JSON_INTEGER_FORMAT, json_integer_value(value))
+		               : NULL;
+		break;
+	case FIELD_BOOL:
+		*ret = json_is_boolean(value) ? xstrdup(json_is_true(value) ? "t" : "f") : NULL;
+		break;
+	case FIELD_JSON:
+		*ret = json_dumps(value, JSON_COMPACT);
+		break;
+	}
+	return *ret ? 0 : -EINVAL;
+}
+
+static int send_call(struct gateway_calls *c, const struct call_row *row, uint32_t seq,
+                     const json_t *call, uint64_t epoch)
+{
+	const char *params[DATABASE_PARAMS_MAX] = {c->node_text, c->node->secret};
+	char *texts[FIELDS_MAX] = {NULL};
+	char epoch_text[TEXT_MAX], number_text[TEXT_MAX];
+	struct open_call *open;
+	size_t n = 2, n_texts = 0;
+	int r = 0;
+
+	if (row->has_epoch) {
+		(void)snprintf(epoch_text, sizeof(epoch_text), "%" PRIu64, epoch);
+		params[n++] = epoch_text;
+	}
+	if (row->has_number) {
+		(void)snprintf(number_text, sizeof(number_text), "%" PRIu64, ++c->number);
+		params[n++] = number_text;
+	}
+	for (; r == 0 && n_texts < FIELDS_MAX && row->fields[n_texts].name; n_texts++) {
+		r = read_field(json_object_get(call, row->fields[n_texts].name),
+		               row->fields[n_texts].type, &texts[n_texts]);
+		params[n++] = texts[n_texts];
+	}
+	if (r == 0) {
+		open = xnew0(struct open_call);
+		*open = (struct open_call){c, seq};
+		r = database_call(c->work, row->sql, params, n, on_answer, open);
+		if (r < 0)
+			free(open);
+	}
+	for (size_t i = 0; i < n_texts; i++)
+		free(texts[i]);
+	return r;
+}
+
+static const struct call_row *find_row(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (strcmp(rows[i].name, name) == 0)
+			return &rows[i];
+	return NULL;
+}
+
+void gateway_calls_take(struct gateway_calls *c, uint32_t seq, const char *name, const json_t *call,
+                        enum fence_state state, uint64_t epoch)
+{
+	const struct call_row *row = find_row(name);
+	int r;
+
+	if (!row) {
+		gateway_link_refuse(c->link, seq, "unsupported", "there is no such call");
+		return;
+	}
+	if (!c->node || (row->has_epoch && !fence_allows(state, FENCE_AGREE))) {
+		gateway_link_refuse(c->link, seq, "unavailable",
+		                    c->node ? "this node is fenced: PostgreSQL does not answer it"
+		                            : "this node is in no cluster");
+		return;
+	}
+	r = send_call(c, row, seq, call, epoch);
+	if (r == -EINVAL)
+		gateway_link_refuse(c->link, seq, "refused",
+		                    "a field of the call is of another type");
+	else if (r < 0)
+		gateway_link_refuse(c->link, seq, "unavailable",
+		                    r == -EAGAIN ? "too many calls wait for PostgreSQL"
+		                                 : "PostgreSQL is not reached");
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/node_private.h"
+
+#include <string.h>
+
+#define RETRY_AFTER_MS 2000 /* a beat */
+
+struct node *node_new(const struct node_config *config)
+{
+	struct node *n = xnew0(struct node);
+
+	n->config = *config;
+	n->records = records_new(n);
+	return n;
+}
+
+void node_free(struct node *n)
+{
+	if (!n)
+		return;
+	records_free(n->records);
+	free(n);
+}
+
+/* A member that has gone is followed by another: the node stays one of its cluster meanwhile. */
+void node_told(struct node *n, const struct cluster_word *word)
+{
+	const uint32_t was = n->word.node;
+
+	if (word) {
+		n->word = *word;
+		n->has_word = true;
+		if (word->node == 0) /* its files cannot be read: it is no other node for that */
+			n->word.node = was;
+	} else if (n->has_word && n->word.state == FENCE_HELD) {
+		n->word.state = FENCE_FENCED;
+	}
+	records_on_word(n->records);
+}
+
+bool node_is_in(const struct node *n)
+{
+	return n && (!n->has_word || n->word.node != 0);
+}
+
+uint32_t node_number(const struct node *n)
+{
+	return n->word.node;
+}
+
+enum fence_state node_state(const struct node *n)
+{
+	return (enum fence_state)n->word.state;
+}
+
+int node_refuse(struct err *err, const char *why)
+{
+	(void)err_set(err, ERR_CLUSTER, 0, "the cluster cannot agree on it now: %.200s", why);
+	if (err)
+		err->quota.retry_after_ms = RETRY_AFTER_MS;
+	return err_hint(err, "try again a little later; calls to sandboxes and creates without a "
+	                     "name go on, and `cloche cluster status` on this node says more");
+}
+
+int node_check(const struct node *n, struct err *err)
+{
+	if (fence_allows(node_state(n), FENCE_AGREE))
+		return 0;
+	return node_refuse(err, n->word.message[0] ? n->word.message
+	                                           : "this node does not reach the database");
+}
+
+void node_call(struct node *n, const json_t *call, node_answer_fn fn, void *arg)
+{
+	n->config.call(call, fn, arg, n->config.link);
+}
+
+const char *node_result(const json_t *answer)
+{
+	const char *result = json_string_value(json_object_get(answer, "result"));
+
+	return result ? result : "";
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * This node among those of its cluster, as the gateway sees it: whether it may agree on something
+ * with the others, and what they have agreed on. Behind it is the member, which asks the database
+ * (cluster/message.h). All of it is on the loop's thread.
+ *
+ * What the database says is read as a stranger's text: an answer of another shape is as none.
+ */
+#include "base/json/json.h"
+#include "cluster/word.h"
+#include "loop/loop.h"
+#include "tenant/quota.h"
+#include "tenant/shared_key.h"
+
+struct node;
+
+/* answer: borrowed, an object; NULL: err says why there is none. */
+typedef void (*node_answer_fn)(const json_t *answer, const struct err *err, void *arg);
+
+struct node_config {
+	struct loop *loop;
+	struct keyring *keyring;
+	struct quota *quota;
+	/* Sends a call, which is borrowed; fn is called once, never from inside. */
+	void (*call)(const json_t *call, node_answer_fn fn, void *arg, void *link);
+	void *link;
+	uint64_t keys_stale_max_us; /* 0: as usual */
+};
+
+struct node *node_new(const struct node_config *config);
+void node_free(struct node *n); /* NULL is fine */
+/* What the member has said; NULL: it is gone. */
+void node_told(struct node *n, const struct cluster_word *word);
+
+/* False also for NULL: this node is alone, and nothing below is asked. True until the member has
+ * said the first word: what must not be done alone waits for it. */
+bool node_is_in(const struct node *n);
+uint32_t node_number(const struct node *n);
+enum fence_state node_state(const struct node *n);
+/* Fails with cluster_unavailable while nothing can be agreed on. */
+must_check int node_check(const struct node *n, struct err *err);
+int node_refuse(struct err *err, const char *why); /* cluster_unavailable, with Retry-After */
+void node_call(struct node *n, const json_t *call, node_answer_fn fn, void *arg);
+/* "result" of an answer, or "". */
+const char *node_result(const json_t *answer);
+
+/* records.c: projects, keys and quotas. */
+
+/* Fails where this node has not heard for so long whether keys were revoked that it believes none
+ * any more. */
+must_check int node_check_keys(const struct node *n, struct err *err);
+enum node_ask {
+	NODE_ASK_UNKNOWN, /* there is no such key */
+	NODE_ASK_WAIT,    /* fn is called when that is known; then look again, and ask again */
+	NODE_ASK_CUT,     /* nobody can be asked */
+};
+/* A key that this node does not know. However many there are, the database is asked five times a
+ * second at most. */
+enum node_ask node_ask_key(struct node *n, const char *secret, void (*fn)(void *arg), void *arg);
+/* Behind that answer: UNKNOWN, or CUT if there was none. */
+enum node_ask node_knows_unknown(const struct node *n, const char *secret);
+/* A record that all are to have. It is this node's when fn is called without an err; err has the
+ * database's reasons as those of a node that is alone. hash: of a key. */
+struct node_record {
+	const char *kind; /* project, key, quota */
+	const char *id, *project_id, *unique;
+	json_t *record; /* borrowed */
+	bool is_gone;
+};
+typedef void (*node_done_fn)(const struct err *err, void *arg);
+void node_put_record(struct node *n, const struct node_record *record, node_done_fn fn, void *arg);
+void node_put_key(struct node *n, const struct key_draft *key, node_done_fn fn, void *arg);
+void node_put_project(struct node *n, const char *id, const char *name, uint64_t created_us,
+                      node_done_fn fn, void *arg);
+void node_revoke_key(struct node *n, const char *project_id, const char *id, node_done_fn fn,
+                     void *arg);
+void node_remove_project(struct node *n, const char *id, node_done_fn fn, void *arg);

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the nodes of a cluster agree on: two whole daemons on one machine and a real PostgreSQL."""
+
+import contextlib
+import os
+import secrets
+import signal
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from harness.cluster import Database, Node
+from harness.daemon import BUILD, Daemon, call, children_of, read_text, wait_for
+from harness.running import running
+
+pytestmark = pytest.mark.skipif(not (BUILD / "cloche-cluster").exists(), reason="built without libpq")
+
+
+class Whole:
+    """A node that is a whole daemon."""
+
+    def __init__(self, name, database):
+        self.database = database
+        self.node = Node(name, database.conninfo("one"))
+        self.daemon = Daemon("--cluster-postgres", self.node.conninfo, "--cluster-address", self.node.address, "--pool-max", "0")
+        self.node.data, self.node.run = self.daemon.data, self.daemon.run
+
+    def part(self, comm):
+        return next((p for p in children_of(self.daemon.process.pid) if read_text(f"/proc/{p}/comm").strip() == comm), None)
+
+    def call(self, method, path, body=None, **options):
+        return call(self.daemon, method, path, body, **options)
+
+    def ok(self, method, path, body=None, **options):
+        status, answer = self.call(method, path, body, **options)
+        assert status < 300, (method, path, status, answer)
+        return answer
+
+    def refused(self, method, path, body=None, **options):
+        status, answer = self.call(method, path, body, **options)
+        assert status >= 400, (method, path, answer)
+        return status, answer["error"]["code"]
+
+
+def records(database, kind, more=""):
+    return database.ask(f"SELECT count(*) FROM cluster.records WHERE kind = '{kind}' AND NOT is_gone {more}", "one")
+
+
+@contextlib.contextmanager
+def cluster_of_two(prepare=lambda b: None):
+    with contextlib.ExitStack() as stack:
+        database = Database()
+        stack.callback(database.close)
+        database.make("one")
+        a, b = Whole("a", database), Whole("b", database)
+        stack.enter_context(running(a.daemon))
+        stack.enter_context(running(b.daemon))
+        a.node.await_problem("not_joined")
+        prepare(b)
+        a.node.init(database.owner("one"))
+        a.node.await_state("held")
+        wait_for(lambda: records(database, "key") == "1", 30, "a's records")
+        b.node.join(a.node.ask("cluster", "invite")["token"])
+        b.node.await_state("held")
+        wait_for(lambda: records(database, "key") != "1", 30, "b's records")
+        yield a, b
+
+
+@pytest.fixture(scope="module")
+def pair():
+    with cluster_of_two() as both:
+        yield both
+
+
+@contextlib.contextmanager
+def without(database, *nodes):
+    """The database is away, and the nodes know it."""
+    database.stop()
+    try:
+        for n in nodes:
+            n.node.await_state("fenced")
+        yield
+    finally:
+        database.start()
+        for n in nodes:
+            n.node.await_state("held")
+
+
+def make_key(whole, **more):
+    return whole.ok("POST", "/v1/keys", {"name": "k", **more})
+
+
+def test_a_key_opens_every_node_at_once(pair):
+    a, b = pair
+    for _ in range(5):  # each is used before a beat could have told of it
+        made = make_key(a)
+        b.ok("GET", "/v1/sandboxes", key=made["secret"])
+        a.ok("DELETE", f"/v1/keys/{made['key']['id']}")
+    assert b.ok("GET", "/v1/keys", key=a.daemon.key)["keys"] != []
+
+
+def test_a_key_that_one_node_revokes_is_dead_on_the_other(pair):
+    a, b = pair
+    made = make_key(a)
+    a.ok("GET", "/v1/sandboxes", key=made["secret"])
+    b.ok("GET", "/v1/sandboxes", key=made["secret"])
+    b.ok("DELETE", f"/v1/keys/{made['key']['id']}", key=a.daemon.key)
+    assert b.refused("GET", "/v1/sandboxes", key=made["secret"]) == (401, "unauthenticated")
+    wait_for(lambda: a.call("GET", "/v1/sandboxes", key=made["secret"])[0] == 401, 30, "a hears of it")
+
+
+def test_a_flood_of_wrong_keys_costs_the_database_little(pair):
+    a, b = pair
+    count = "SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions WHERE funcname = 'changed'"
+    a.database.ask("ALTER SYSTEM SET track_functions = 'all'", "one")
+    a.database.ask("SELECT pg_reload_conf()", "one")
+    before = int(a.database.ask(count, "one"))
+    with ThreadPoolExecutor(16) as pool:
+        wrong = list(pool.map(lambda _: b.refused("GET", "/v1/sandboxes", key=f"clo_{secrets.token_hex(20)}"), range(400)))
+    assert {status for status, _ in wrong} <= {401, 429}
+    assert int(a.database.ask(count, "one")) - before < 100  # five a second, and the looks of both
+    b.ok("GET", "/v1/sandboxes", key=make_key(a)["secret"])
+
+
+def test_projects_are_the_clusters_and_a_name_is_taken_once(pair):
+    a, b = pair
+    made = a.ok("POST", "/v1/projects", {"name": "team"})
+    assert b.refused("POST", "/v1/projects", {"name": "team"}, key=a.daemon.key) == (409, "conflict")
+    wait_for(lambda: "team" in [p["name"] for p in b.ok("GET", "/v1/projects", key=a.daemon.key)["projects"]], 30, "b knows the project")
+    key = b.ok("POST", "/v1/keys", {"name": "of-team", "project": "team"}, key=a.daemon.key)
+    a.ok("GET", "/v1/sandboxes", key=key["secret"])
+    b.ok("DELETE", f"/v1/projects/{made['id']}", key=a.daemon.key)
+    wait_for(lambda: a.call("GET", "/v1/sandboxes", key=key["secret"])[0] == 401, 30, "its keys are dead")
+    wait_for(lambda: "team" not in [p["name"] for p in a.ok("GET", "/v1/projects")["projects"]], 30, "a has it no more")
+
+
+def test_of_two_that_make_a_project_at_once_one_wins(pair):
+    a, b = pair
+    for i in range(5):
+        with ThreadPoolExecutor(2) as pool:
+            got = list(pool.map(lambda n: n.call("POST", "/v1/projects", {"name": f"race{i}"}, key=a.daemon.key)[0], (a, b)))
+        assert sorted(got) == [201, 409]
+
+
+def test_what_a_node_had_before_it_joined_is_kept_and_a_clash_is_told(pair):
+    """Both had a project "default": the cluster's is that of the node that made it."""
+    a, b = pair
+    names = [p["name"] for p in a.ok("GET", "/v1/projects")["projects"]]
+    assert "default" in names and "default-2" in names
+    assert "cluster.project_renamed" in b.daemon.log()
+    b.ok("GET", "/v1/sandboxes")  # its own first key still opens its own project
+    wait_for(lambda: a.call("GET", "/v1/sandboxes", key=b.daemon.key)[0] == 200, 30, "a knows b's key")
+    assert a.refused("GET", "/v1/projects", key=b.daemon.key) == (403, "forbidden")
+
+
+def test_a_quota_that_is_set_holds_on_every_node(pair):
+    a, b = pair
+    made = a.ok("POST", "/v1/projects", {"name": "small"})
+    key = make_key(a, project="small")
+    a.ok("PUT", f"/v1/projects/{made['id']}/quota", {"sandboxes": 0})
+    b.ok("GET", "/v1/sandboxes", key=key["secret"])
+    wait_for(lambda: b.call("POST", "/v1/sandboxes", {"template": "host"}, key=key["secret"])[0] == 429, 30, "b holds to it")
+
+
+def test_without_the_database_keys_are_believed_and_none_are_made(pair):
+    a, b = pair
+    made = make_key(a)
+    b.ok("GET", "/v1/sandboxes", key=made["secret"])
+    with without(a.database, a, b):
+        b.ok("GET", "/v1/sandboxes", key=made["secret"])
+        assert a.refused("POST", "/v1/keys", {"name": "k"}) == (503, "cluster_unavailable")
+        assert a.refused("DELETE", f"/v1/keys/{made['key']['id']}") == (503, "cluster_unavailable")
+        assert a.refused("POST", "/v1/projects", {"name": "p"}) == (503, "cluster_unavailable")
+        assert a.refused("GET", "/v1/sandboxes", key="clo_" + "0" * 40) == (503, "cluster_unavailable")
+    a.ok("DELETE", f"/v1/keys/{made['key']['id']}")
+
+
+def test_a_gateway_that_is_killed_knows_what_was_agreed(pair):
+    a, b = pair
+    made, gone = make_key(a), make_key(a)
+    b.ok("GET", "/v1/sandboxes", key=gone["secret"])
+    os.kill(b.daemon.gateway_pid, signal.SIGSTOP)
+    a.ok("DELETE", f"/v1/keys/{gone['key']['id']}")
+    b.daemon.kill_gateway() if hasattr(b.daemon, "kill_gateway") else os.kill(b.daemon.gateway_pid, signal.SIGKILL)
+
+    def up():
+        with contextlib.suppress(OSError):
+            return b.call("GET", "/v1/health", key="")[0] == 200
+        return False
+
+    wait_for(up, 60, "b is back")
+    wait_for(lambda: b.call("GET", "/v1/sandboxes", key=made["secret"])[0] == 200, 30, "b knows the key")
+    wait_for(lambda: b.call("GET", "/v1/sandboxes", key=gone["secret"])[0] == 401, 30, "and the revocation")
+
+
+def test_a_database_that_has_lost_a_revocation_hears_of_it_again(pair):
+    a, _ = pair
+    made = make_key(a)
+    a.ok("DELETE", f"/v1/keys/{made['key']['id']}")
+    a.database.ask(f"UPDATE cluster.records SET is_gone = false, unique_text = '{'ab' * 32}', record = '{{\"name\": \"k\", \"scope\": 2}}' WHERE id = '{made['key']['id']}'", "one")
+    a.database.ask("UPDATE cluster.changes SET number = number - 1", "one")
+    wait_for(lambda: records(a.database, "key", f"AND id = '{made['key']['id']}'") == "0", 60, "it is revoked again")
+
+
+@pytest.mark.parametrize("answer", ["'[]'", "'7'", "'{\"number\": -1, \"newest\": 0, \"records\": []}'", "'{\"number\": 1e300, \"newest\": 1e300, \"records\": []}'",
+                                    "jsonb_build_object('number', 9000000000, 'newest', 9000000000, 'records', jsonb_build_array(1, NULL, '{}', jsonb_build_object('kind', 'key', 'id', 'x', 'project_id', 'y', 'record', 5)))",
+                                    "to_jsonb(repeat('x', 200000))", "NULL"])
+def test_a_lying_database_makes_no_key_and_ends_nobody(pair, answer):
+    a, b = pair
+    made = make_key(a)
+    b.ok("GET", "/v1/sandboxes", key=made["secret"])
+    a.database.ask("ALTER FUNCTION cluster.changed RENAME TO changed_kept", "one")
+    before = b.daemon.gateway_pid
+    try:
+        a.database.ask(f"CREATE FUNCTION cluster.changed(node int, secret text, after bigint) RETURNS jsonb LANGUAGE sql AS $$ SELECT ({answer})::jsonb $$", "one")
+        a.database.ask("UPDATE cluster.changes SET number = number + 1", "one")
+        assert b.call("GET", "/v1/sandboxes", key="clo_" + secrets.token_hex(20))[0] in (401, 503)
+        b.ok("GET", "/v1/sandboxes", key=made["secret"])
+    finally:
+        a.database.ask("DROP FUNCTION IF EXISTS cluster.changed; ALTER FUNCTION cluster.changed_kept RENAME TO changed", "one")
+    wait_for(lambda: b.call("GET", "/v1/sandboxes", key=make_key(a)["secret"])[0] == 200, 60, "b goes on")
+    assert b.daemon.gateway_pid == before
