@@ -97,7 +97,7 @@ static int ask_others(struct http_req *req, const char *secret, struct err *err)
 	const struct api *api = http_app_arg(req);
 	struct late_reply *late = late_reply_new(req, sizeof(*late));
 	enum node_ask ask = http_is_asked_again(req)
-	                            ? node_knows_unknown(api->node, secret)
+	                            ? node_knows_unknown(api->node)
 	                            : node_ask_key(api->node, secret, on_asked, late);
 
 	if (ask == NODE_ASK_WAIT)

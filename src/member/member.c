@@ -478,8 +478,8 @@ static void on_joined(const struct database_answer *answer, void *arg)
 	}
 }
 
-/* The gateway has taken no name and no quota from the database yet, so a node that joins has
- * nothing there: it is fresh. */
+/* At the first join nothing is there. At all others the gateway compares what is there with what
+ * it has. */
 static void on_epoch(const struct database_answer *answer, void *arg)
 {
 	struct member *m = arg;
@@ -494,7 +494,8 @@ static void on_epoch(const struct database_answer *answer, void *arg)
 	fence_look(&m->fence, &m->rules, m->sent_us, clock_wall_us());
 	(void)snprintf(number, sizeof(number), "%" PRIu64, fence_send(&m->fence, m->sent_us));
 	if (call(m, m->beats,
-	         "SELECT cluster.join_node($1::int, $2, $3::bigint, $4::bigint, true) AS epoch",
+	         "SELECT cluster.join_node($1::int, $2, $3::bigint, $4::bigint, "
+	         "$3::bigint = 0) AS epoch",
 	         more, ARRAY_SIZE(more), on_joined) < 0)
 		fail_beats(m, TROUBLE_UNREACHABLE, "the connection is lost");
 }

@@ -11,6 +11,7 @@ struct node *node_new(const struct node_config *config)
 
 	n->config = *config;
 	n->records = records_new(n);
+	n->names = names_new(n);
 	return n;
 }
 
@@ -18,6 +19,7 @@ void node_free(struct node *n)
 {
 	if (!n)
 		return;
+	names_free(n->names);
 	records_free(n->records);
 	free(n);
 }
@@ -36,6 +38,7 @@ void node_told(struct node *n, const struct cluster_word *word)
 		n->word.state = FENCE_FENCED;
 	}
 	records_on_word(n->records);
+	names_look(n->names);
 }
 
 bool node_is_in(const struct node *n)

@@ -59,7 +59,7 @@ enum node_ask {
  * second at most. */
 enum node_ask node_ask_key(struct node *n, const char *secret, void (*fn)(void *arg), void *arg);
 /* Behind that answer: UNKNOWN, or CUT if there was none. */
-enum node_ask node_knows_unknown(const struct node *n, const char *secret);
+enum node_ask node_knows_unknown(const struct node *n);
 /* A record that all are to have. It is this node's when fn is called without an err; err has the
  * database's reasons as those of a node that is alone. hash: of a key. */
 struct node_record {
@@ -76,3 +76,27 @@ void node_put_project(struct node *n, const char *id, const char *name, uint64_t
 void node_revoke_key(struct node *n, const char *project_id, const char *id, node_done_fn fn,
                      void *arg);
 void node_remove_project(struct node *n, const char *id, node_done_fn fn, void *arg);
+
+/* names.c: names of sandboxes, and idempotency keys of their creates. */
+
+struct node_taking {
+	const char *project_id, *sandbox_id;
+	const char *name;            /* NULL or "": none */
+	const char *key;             /* an idempotency key; NULL: none */
+	const unsigned char *digest; /* of the request, with a key */
+};
+/* Both for this sandbox, or none; err as a node that is alone would say it. The sandbox has its row
+ * already. */
+void node_take(struct node *n, const struct node_taking *what, node_done_fn fn, void *arg);
+/* The sandbox has its name no more; with_key: nor its idempotency key. Tried until it is done. NULL
+ * is fine. */
+void node_give(struct node *n, const char *sandbox_id, bool with_key);
+
+struct node_sandboxes { /* of this node */
+	bool (*has)(const char *id, void *arg);
+	void (*each_named)(void (*fn)(const char *project_id, const char *id, const char *name,
+	                              void *fn_arg),
+	                   void *fn_arg, void *arg);
+};
+/* All of them are known now. NULL is fine for n. */
+void node_has_sandboxes(struct node *n, const struct node_sandboxes *sandboxes, void *arg);

@@ -3,6 +3,7 @@
 /* What the files of this folder share. */
 #include "node/node.h"
 
+struct names;
 struct records;
 
 struct node {
@@ -10,8 +11,13 @@ struct node {
 	struct cluster_word word;
 	bool has_word;
 	struct records *records;
+	struct names *names;
 };
 
 struct records *records_new(struct node *n);
 void records_free(struct records *r);
 void records_on_word(struct records *r);
+
+struct names *names_new(struct node *n);
+void names_free(struct names *s);
+void names_look(struct names *s); /* whether there is something to do */

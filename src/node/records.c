@@ -56,6 +56,7 @@ struct records {
 	struct shared *shared;
 	struct list waiters;
 	size_t n_waiters;
+	bool is_answered;  /* those that were woken last have their answer */
 	uint64_t asked_us; /* when changes were asked for last */
 	struct {
 		uint64_t print, us; /* of a digest; when it was known to be unknown */
@@ -140,6 +141,7 @@ static void wake_all(struct records *r, bool is_answered)
 	}
 	if (r->n_waiters > 0)
 		loop_timer_set(r->ask, r->asked_us + ASK_US);
+	r->is_answered = is_answered;
 	while ((w = list_first(&waiting, struct waiter, link))) {
 		list_remove(&w->link);
 		w->fn(w->arg);
@@ -421,7 +423,7 @@ void records_on_word(struct records *r)
 	loop_timer_set_in(r->look, LOOK_US);
 	if (!is_held(r))
 		wake_all(r, false);
-	else if (!is_current(r))
+	else if (!is_current(r) || r->node->word.change < r->applied) /* it may have lost some */
 		ask_changes(r);
 	say_more(r);
 }
@@ -452,19 +454,9 @@ static void on_ask(struct loop *loop, void *arg)
 		ask_changes(r);
 }
 
-enum node_ask node_knows_unknown(const struct node *n, const char *secret)
+enum node_ask node_knows_unknown(const struct node *n)
 {
-	const struct records *r = n->records;
-	unsigned char hash[32];
-	uint64_t print;
-
-	if (!key_hash_secret(secret, hash))
-		return NODE_ASK_UNKNOWN;
-	memcpy(&print, hash, sizeof(print));
-	return r->unknown[print % ASKED_SLOTS].print == print &&
-	                       clock_steady_us() - r->unknown[print % ASKED_SLOTS].us < ASKED_US
-	               ? NODE_ASK_UNKNOWN
-	               : NODE_ASK_CUT;
+	return n->records->is_answered ? NODE_ASK_UNKNOWN : NODE_ASK_CUT;
 }
 
 enum node_ask node_ask_key(struct node *n, const char *secret, void (*fn)(void *arg), void *arg)
@@ -474,9 +466,12 @@ enum node_ask node_ask_key(struct node *n, const char *secret, void (*fn)(void *
 	uint64_t now = clock_steady_us(), print, due_us;
 	struct waiter *w;
 
-	if (!key_hash_secret(secret, hash) || node_knows_unknown(n, secret) == NODE_ASK_UNKNOWN)
+	if (!key_hash_secret(secret, hash))
 		return NODE_ASK_UNKNOWN;
 	memcpy(&print, hash, sizeof(print));
+	if (r->unknown[print % ASKED_SLOTS].print == print &&
+	    now - r->unknown[print % ASKED_SLOTS].us < ASKED_US)
+		return NODE_ASK_UNKNOWN;
 	if (!is_held(r))
 		return NODE_ASK_CUT;
 	if (r->n_waiters >= WAITERS_MAX)
@@ -552,8 +547,8 @@ static void on_put(const json_t *answer, const struct err *failure, void *arg)
 	p->fn(r < 0 ? &err : NULL, p->arg);
 }
 
-static struct record_call *new_call(struct node *n, const struct node_record *record, node_done_fn fn,
-                           void *arg)
+static struct record_call *new_call(struct node *n, const struct node_record *record,
+                                    node_done_fn fn, void *arg)
 {
 	struct record_call *p = xnew0(struct record_call);
 

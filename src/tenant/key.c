@@ -680,7 +680,7 @@ int key_count_check(struct keyring *ring, struct err *err)
 	                         KEYS_MAX);
 }
 
-struct project *project_find(struct keyring *ring, const char *id, const char *name)
+struct project *key_project_find(struct keyring *ring, const char *id, const char *name)
 {
 	struct project *p = NULL;
 

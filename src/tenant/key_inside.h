@@ -56,7 +56,7 @@ must_check int key_count_check(struct keyring *ring, struct err *err); /* whethe
 must_check int key_set_revoked(struct keyring *ring, struct key *key, struct err *err);
 must_check int key_check_name(const char *name, struct err *err);
 void key_draw_secret(char secret[48], unsigned char hash[32]);
-struct project *project_find(struct keyring *ring, const char *id, const char *name);
+struct project *key_project_find(struct keyring *ring, const char *id, const char *name);
 void project_attach_row(struct keyring *ring, const struct project_row *row);
 /* The row is written already. */
 void project_set_name(struct keyring *ring, struct project *p, const char *name);

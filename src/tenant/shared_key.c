@@ -16,7 +16,7 @@ int keyring_draft(struct keyring *ring, const char *project_id, const char *name
 {
 	int r = key_check_name(name, err);
 
-	if (r == 0 && !project_find(ring, project_id, NULL))
+	if (r == 0 && !key_project_find(ring, project_id, NULL))
 		r = err_set(err, ERR_NOT_FOUND, 0, "no project '%s'", project_id);
 	if (r == 0)
 		r = key_make_room(ring, project_id, err);
@@ -45,7 +45,7 @@ int keyring_take_key(struct keyring *ring, const struct key_draft *key, struct e
 
 	if (known)
 		return known->revoked_us != 0;
-	if (!project_find(ring, key->project_id, NULL))
+	if (!key_project_find(ring, key->project_id, NULL))
 		return err_set(err, ERR_NOT_FOUND, 0, "no project '%s'", key->project_id);
 	memcpy(row.hash, key->hash, sizeof(row.hash));
 	r = key_count_check(ring, err);
@@ -68,7 +68,7 @@ int keyring_drop_key(struct keyring *ring, const char *id, struct err *err)
 
 int keyring_rename_project(struct keyring *ring, const char *id, const char *name, struct err *err)
 {
-	struct project *p = project_find(ring, id, NULL);
+	struct project *p = key_project_find(ring, id, NULL);
 	struct project_row row = {.id = id, .name = name};
 	int r;
 
@@ -89,7 +89,7 @@ static int make_way(struct keyring *ring, const struct project *p, const char *s
 	const int len = (int)utf8_valid_prefix(p->name, MIN(strlen(p->name), NAME_KEPT), &is_cut);
 
 	(void)snprintf(name, sizeof(name), "%.*s-%s", len, p->name, suffix);
-	for (unsigned i = 2; project_find(ring, NULL, name); i++)
+	for (unsigned i = 2; key_project_find(ring, NULL, name); i++)
 		(void)snprintf(name, sizeof(name), "%.*s-%s-%u", len, p->name, suffix, i);
 	return keyring_rename_project(ring, p->id, name, err);
 }
@@ -97,7 +97,7 @@ static int make_way(struct keyring *ring, const struct project *p, const char *s
 /* Who comes by the unix socket is of the project "default", whichever that is. */
 static void set_root(struct keyring *ring)
 {
-	const struct project *p = project_find(ring, NULL, "default");
+	const struct project *p = key_project_find(ring, NULL, "default");
 
 	if (p)
 		(void)snprintf(ring->root.project_id, sizeof(ring->root.project_id), "%s", p->id);
@@ -106,8 +106,8 @@ static void set_root(struct keyring *ring)
 int keyring_take_project(struct keyring *ring, const char *id, const char *name,
                          uint64_t created_us, const char *suffix, struct err *err)
 {
-	const struct project *same = project_find(ring, id, NULL);
-	const struct project *namesake = project_find(ring, NULL, name);
+	const struct project *same = key_project_find(ring, id, NULL);
+	const struct project *namesake = key_project_find(ring, NULL, name);
 	struct project_row row = {.id = id, .name = name, .created_us = created_us};
 	int is_renamed = namesake && namesake != same;
 	int r = key_check_name(name, err);

@@ -4,6 +4,8 @@
 import contextlib
 import os
 import secrets
+import subprocess
+import threading
 import signal
 from concurrent.futures import ThreadPoolExecutor
 
@@ -32,7 +34,8 @@ class Whole:
 
     def ok(self, method, path, body=None, **options):
         status, answer = self.call(method, path, body, **options)
-        assert status < 300, (method, path, status, answer)
+        told = [line for line in self.daemon.log().splitlines() if "cluster." in line][-5:]
+        assert status < 300, (method, path, status, answer, told)
         return answer
 
     def refused(self, method, path, body=None, **options):
@@ -67,7 +70,10 @@ def cluster_of_two(prepare=lambda b: None):
 
 @pytest.fixture(scope="module")
 def pair():
-    with cluster_of_two() as both:
+    def prepare(b):
+        b.ok("POST", "/v1/sandboxes", {"template": "host", "name": "before"})
+
+    with cluster_of_two(prepare) as both:
         yield both
 
 
@@ -83,6 +89,25 @@ def without(database, *nodes):
         database.start()
         for n in nodes:
             n.node.await_state("held")
+            wait_for(lambda n=n: n.call("POST", "/v1/keys", {"name": "again"})[0] == 201, 30, "it agrees again")
+
+
+def await_answer(whole):
+    def up():
+        with contextlib.suppress(OSError):
+            return whole.call("GET", "/v1/health", key="")[0] == 200
+        return False
+
+    wait_for(up, 60, "it answers again")
+
+
+def create(whole, name=None, key=None, **options):
+    body = {"template": "host", **({"name": name} if name else {})}
+    return whole.call("POST", "/v1/sandboxes", body, key=key, **options)
+
+
+def delete(whole, made):
+    whole.ok("DELETE", f"/v1/sandboxes/{made['id']}", key=None)
 
 
 def make_key(whole, **more):
@@ -180,25 +205,10 @@ def test_a_gateway_that_is_killed_knows_what_was_agreed(pair):
     b.ok("GET", "/v1/sandboxes", key=gone["secret"])
     os.kill(b.daemon.gateway_pid, signal.SIGSTOP)
     a.ok("DELETE", f"/v1/keys/{gone['key']['id']}")
-    b.daemon.kill_gateway() if hasattr(b.daemon, "kill_gateway") else os.kill(b.daemon.gateway_pid, signal.SIGKILL)
-
-    def up():
-        with contextlib.suppress(OSError):
-            return b.call("GET", "/v1/health", key="")[0] == 200
-        return False
-
-    wait_for(up, 60, "b is back")
+    os.kill(b.daemon.gateway_pid, signal.SIGKILL)
+    await_answer(b)
     wait_for(lambda: b.call("GET", "/v1/sandboxes", key=made["secret"])[0] == 200, 30, "b knows the key")
     wait_for(lambda: b.call("GET", "/v1/sandboxes", key=gone["secret"])[0] == 401, 30, "and the revocation")
-
-
-def test_a_database_that_has_lost_a_revocation_hears_of_it_again(pair):
-    a, _ = pair
-    made = make_key(a)
-    a.ok("DELETE", f"/v1/keys/{made['key']['id']}")
-    a.database.ask(f"UPDATE cluster.records SET is_gone = false, unique_text = '{'ab' * 32}', record = '{{\"name\": \"k\", \"scope\": 2}}' WHERE id = '{made['key']['id']}'", "one")
-    a.database.ask("UPDATE cluster.changes SET number = number - 1", "one")
-    wait_for(lambda: records(a.database, "key", f"AND id = '{made['key']['id']}'") == "0", 60, "it is revoked again")
 
 
 @pytest.mark.parametrize("answer", ["'[]'", "'7'", "'{\"number\": -1, \"newest\": 0, \"records\": []}'", "'{\"number\": 1e300, \"newest\": 1e300, \"records\": []}'",
@@ -219,3 +229,97 @@ def test_a_lying_database_makes_no_key_and_ends_nobody(pair, answer):
         a.database.ask("DROP FUNCTION IF EXISTS cluster.changed; ALTER FUNCTION cluster.changed_kept RENAME TO changed", "one")
     wait_for(lambda: b.call("GET", "/v1/sandboxes", key=make_key(a)["secret"])[0] == 200, 60, "b goes on")
     assert b.daemon.gateway_pid == before
+
+
+def test_a_name_belongs_to_one_sandbox_of_all_nodes(pair):
+    a, b = pair
+    key = a.daemon.key
+    status, made = create(a, "solo")
+    assert status == 201
+    status, answer = create(b, "solo", key)
+    assert status == 409 and answer["error"]["code"] == "conflict" and made["id"] in answer["error"]["hint"]
+    assert create(b, "solo")[0] == 201  # another project's
+    delete(a, made)
+    wait_for(lambda: create(b, "solo", key)[0] == 201, 30, "the name is free")
+    assert create(a, "solo")[0] == 409
+
+
+def test_of_many_creates_with_one_name_on_two_nodes_one_wins(pair):
+    a, b = pair
+    for i in range(4):
+        with ThreadPoolExecutor(6) as pool:
+            got = list(pool.map(lambda n: create(n, f"race{i}", a.daemon.key)[0], (a, b) * 3))
+        assert sorted(got) == [201, 409, 409, 409, 409, 409]
+    assert a.database.ask("SELECT count(*) FROM cluster.names WHERE name LIKE 'race%'", "one") == "4"
+
+
+def test_a_name_is_free_when_its_sandbox_is_deleted(pair):
+    a, _ = pair
+    for _ in range(5):
+        status, made = create(a, "again")
+        assert status == 201, made
+        delete(a, made)
+
+
+def test_an_idempotency_key_holds_on_all_nodes(pair):
+    a, b = pair
+    header = {"Idempotency-Key": "once"}
+    status, made = create(a, headers=header)
+    assert status == 201 and create(a, headers=header)[1]["id"] == made["id"]
+    status, answer = create(b, key=a.daemon.key, headers=header)
+    assert status == 409 and made["id"] in answer["error"]["hint"]
+    status, answer = create(b, "other", a.daemon.key, headers=header)
+    assert status == 409 and answer["error"]["field"] == "Idempotency-Key"
+    assert a.database.ask("SELECT count(*) FROM cluster.names WHERE name = 'other'", "one") == "0"
+
+
+def test_without_the_database_unnamed_creates_go_on_and_named_ones_wait(pair):
+    a, _ = pair
+    with without(a.database, a):
+        status, made = create(a)
+        assert status == 201
+        delete(a, made)
+        status, answer = create(a, "fenced")
+        assert status == 503 and answer["error"]["code"] == "cluster_unavailable"
+        assert create(a, headers={"Idempotency-Key": "fenced"})[0] == 503
+    assert create(a, "fenced")[0] == 201
+
+
+def test_a_node_brings_its_names_along(pair):
+    a, b = pair
+    wait_for(lambda: a.database.ask("SELECT node FROM cluster.names WHERE name = 'before'", "one") == "2", 30, "its name is taken")
+    assert create(a, "before", b.daemon.key)[0] == 409
+
+
+@contextlib.contextmanager
+def no_answer_about_names(database):
+    """The table of names is locked: a call for one begins, and does not end."""
+    with subprocess.Popen(["psql", "-X", "-q", "-A", "-t", "-h", database.folder, "-p", str(database.port), "-U", "owner", "-d", "one"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as locker:
+        locker.stdin.write("BEGIN; LOCK TABLE cluster.names; SELECT 'locked';\n")
+        locker.stdin.flush()
+        assert locker.stdout.readline().strip() == "locked"
+        try:
+            yield
+        finally:
+            locker.communicate("COMMIT;\n", timeout=30)
+
+
+@pytest.mark.parametrize("victim", ["gateway", "member"])
+def test_a_kill_in_the_middle_of_a_named_create_keeps_no_name(pair, victim):
+    a, b = pair
+    name = f"middle-{victim}"
+
+    def try_create():
+        with contextlib.suppress(OSError, ValueError):
+            create(a, name)
+
+    with no_answer_about_names(a.database):
+        thread = threading.Thread(target=try_create)
+        thread.start()
+        wait_for(lambda: a.database.ask("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%take_create%'", "one") == "1", 30, "a create that waits")
+        os.kill(a.daemon.gateway_pid if victim == "gateway" else a.part("cloche-member"), signal.SIGKILL)
+    thread.join(60)
+    await_answer(a)
+    a.node.await_state("held")
+    wait_for(lambda: create(b, name, a.daemon.key)[0] == 201, 60, "the name is free")
+    assert create(a, name)[0] == 409

@@ -44,6 +44,7 @@ static void on_fleet_ready(struct loop *loop, void *arg)
 		loop_stop(loop);
 		return;
 	}
+	fleet_share_names(g->fleet);
 	store_erase(g->store);
 	if (!g->site->config->is_sweep) {
 		builds_resume(g->builds);

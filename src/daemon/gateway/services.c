@@ -343,6 +343,7 @@ static int open_fleet(struct gateway *g, struct err *err)
 		.secrets = g->secrets,
 		.identity = g->identity,
 		.telemetry = g->telemetry,
+		.node = g->node,
 		.wall = g->wall,
 		.network_site = network_site_ranges(&g->network),
 		.has_disk_share = c->quota_disk_share < 100,

@@ -4,6 +4,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "node/node.h"
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/fleet/fleet_private.h"
 #include "sandbox/lifecycle/lifecycle.h"
@@ -340,4 +341,29 @@ void fleet_close_pool(struct fleet *fleet, loop_fn done, void *arg)
 void fleet_pool(const struct fleet *fleet, struct pool_figures *ret)
 {
 	pool_figures(fleet->pool, ret);
+}
+
+static bool has_sandbox(const char *id, void *arg)
+{
+	const struct sandbox *s = fleet_find_id(arg, id);
+
+	return s && s->place != PLACE_ENDED;
+}
+
+static void each_named(void (*fn)(const char *project_id, const char *id, const char *name,
+                                  void *fn_arg),
+                       void *fn_arg, void *arg)
+{
+	const struct fleet *fleet = arg;
+
+	list_for_each (&fleet->all, struct sandbox, s, link_all)
+		if (s->place != PLACE_ENDED && s->name[0])
+			fn(s->project_id, s->id, s->name, fn_arg);
+}
+
+void fleet_share_names(struct fleet *fleet)
+{
+	static const struct node_sandboxes sandboxes = {has_sandbox, each_named};
+
+	node_has_sandboxes(fleet->config.node, &sandboxes, fleet);
 }

@@ -13,6 +13,8 @@ must_check int fleet_new(const struct fleet_config *config, loop_fn ready, void 
                          struct fleet **ret, struct err *err);
 void fleet_free(struct fleet *fleet);
 bool fleet_is_ready(const struct fleet *fleet);
+/* All sandboxes are known: their names are compared with those that the cluster knows. */
+void fleet_share_names(struct fleet *fleet);
 const struct fleet_config *fleet_config(const struct fleet *fleet);
 struct create_queue *fleet_creates(const struct fleet *fleet); /* that wait for room */
 /* What the broker reports about this host: cpus, memory, isolation. Valid once ready. */

@@ -10,6 +10,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
+#include "node/node.h"
 #include "sandbox/code/contexts.h"
 #include "sandbox/code/language.h"
 #include "sandbox/lifecycle/create_source.h"
@@ -453,12 +454,58 @@ static int claim(struct sandbox *s, const struct idempotency_key *idempotency_ke
 	return 0;
 }
 
+/* In a cluster a name or an idempotency key is had when the database says so. The row is there
+ * before, so that a gateway that is killed gives back what it has taken. */
+
+static bool needs_agreement(const struct fleet *fleet, const char *name,
+                            const struct idempotency_key *idempotency_key)
+{
+	return node_is_in(fleet->config.node) && ((name && name[0]) || idempotency_key);
+}
+
+struct name_wait {
+	struct fleet *fleet;
+	char id[ID_SIZE];
+};
+
+static void on_agreed(const struct err *err, void *arg)
+{
+	const struct name_wait a = *(struct name_wait *)arg;
+	struct sandbox *s = fleet_find_id(a.fleet, a.id);
+
+	free(arg);
+	if (!s || s->phase != PHASE_STARTING) { /* it was deleted meanwhile */
+		if (!err)
+			node_give(a.fleet->config.node, a.id, /* with_key= */ true);
+	} else if (err) {
+		create_fail(s, err);
+	} else {
+		begin_guest(s);
+	}
+}
+
+static void agree(struct sandbox *s, const struct idempotency_key *key)
+{
+	struct name_wait *a = xnew0(struct name_wait);
+
+	a->fleet = s->fleet;
+	memcpy(a->id, s->id, sizeof(a->id));
+	node_take(s->fleet->config.node,
+	          &(struct node_taking){.project_id = s->project_id,
+	                                .sandbox_id = s->id,
+	                                .name = s->name,
+	                                .key = key ? key->key : NULL,
+	                                .digest = key ? key->digest : NULL},
+	          on_agreed, a);
+}
+
 static int begin(struct sandbox *s, const struct idempotency_key *idempotency_key,
                  sandbox_done_fn done, void *arg, struct err *err)
 {
+	const bool is_agreed = needs_agreement(s->fleet, s->name, idempotency_key);
 	int r = record(s, idempotency_key, err);
 
-	if (r == 0)
+	if (r == 0 && !is_agreed)
 		r = ask_guest(s, err);
 	if (r < 0) {
 		create_take_back(s, END_GUEST_CRASH);
@@ -466,6 +513,8 @@ static int begin(struct sandbox *s, const struct idempotency_key *idempotency_ke
 		return r;
 	}
 	set_creator(s, done, arg);
+	if (is_agreed)
+		agree(s, idempotency_key);
 	return 0;
 }
 
@@ -616,6 +665,8 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 		r = read_wishes(fleet, project_id, spec, &w, err);
 	if (r == 0)
 		r = check_place(fleet, project_id, spec, err);
+	if (r == 0 && needs_agreement(fleet, spec->name, spec->idempotency_key))
+		r = node_check(fleet->config.node, err);
 	if (r == 0)
 		r = check_turn(fleet, project_id, spec, &w.limits, err);
 	if (r == 0)
@@ -625,8 +676,9 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 	has_copies = engine_traits(w.engine)->has_copies;
 	/* The name is also the host name inside, which is set at the start; so is the mark of a
 	 * kept layer. A spare has neither. */
-	spare = spec->name || spec->is_persistent || spec->image || spec->shown[0] || w.snapshot ||
-	                        w.volumes[0].id[0] || (has_copies && spec->set)
+	spare = spec->name || needs_agreement(fleet, NULL, spec->idempotency_key) ||
+	                        spec->is_persistent || spec->image || spec->shown[0] ||
+	                        w.snapshot || w.volumes[0].id[0] || (has_copies && spec->set)
 	                ? NULL
 	                : fleet->spares->offer(
 				  fleet->pool, shares_get(fleet->config.shares, project_id),

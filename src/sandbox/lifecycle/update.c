@@ -4,6 +4,7 @@
  * them, so that a change is made as a whole or not at all. A sandbox that does not run gets its new
  * limits when it is resumed.
  */
+#include "node/node.h"
 #include "sandbox/lifecycle/lifecycle.h"
 #include "sandbox/model/ceiling.h"
 #include "sandbox/model/create_rules.h"
@@ -95,6 +96,11 @@ static int check_name(struct sandbox *s, const char *name, struct err *err)
 	if (!name || name[0] == '\0' || strcmp(name, s->name) == 0)
 		return 0;
 	r = rules_check_name(name, err);
+	if (r == 0 && node_is_in(s->fleet->config.node)) {
+		(void)err_set(err, ERR_UNSUPPORTED, 0,
+		              "name: a sandbox keeps its name in a cluster");
+		return err_hint(err, "make another sandbox with that name");
+	}
 	if (r == 0 && fleet_has_name(s->fleet, s->project_id, name))
 		r = err_set(err, ERR_CONFLICT, 0, "name: a sandbox named '%s' exists already",
 		            name);

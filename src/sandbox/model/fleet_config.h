@@ -14,6 +14,7 @@
 
 struct identity;
 struct link_timing;
+struct node;
 struct pool_timing;
 struct telemetry;
 struct wall_client;
@@ -58,6 +59,7 @@ struct fleet_config {
 	struct secrets *secrets;        /* NULL: none are kept */
 	struct identity *identity;      /* NULL: no tokens are given out */
 	struct telemetry *telemetry;    /* NULL: nothing is traced */
+	struct node *node; /* of a cluster, with which names are agreed on; NULL: there is none */
 	struct wall_client *wall;       /* NULL: nothing can be reached from any sandbox */
 	struct range_site network_site; /* what the operator closes; borrowed */
 	/*

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "node/node.h"
 #include "sandbox/model/sandbox_private.h"
 #include "store/tables/idempotency.h"
 
@@ -162,6 +163,8 @@ void idempotency_drop(struct fleet *fleet, const char *object_id)
 	struct entry *e = NULL;
 
 	HASH_FIND(by_object, fleet->idempotency->by_object, object_id, strlen(object_id), e);
-	if (e)
-		remove_entry(fleet, e);
+	if (!e)
+		return;
+	node_give(fleet->config.node, object_id, /* with_key= */ true);
+	remove_entry(fleet, e);
 }

@@ -8,6 +8,7 @@
 #include "sandbox/model/registry.h"
 
 #include "base/log.h"
+#include "node/node.h"
 #include "sandbox/model/sandbox_private.h"
 
 #include <inttypes.h>
@@ -111,6 +112,7 @@ static void drop_name(struct fleet *fleet, struct sandbox *s)
 		return;
 	HASH_DELETE(by_name, fleet->by_name, s);
 	free(take_ptr(s->name_key));
+	node_give(fleet->config.node, s->id, /* with_key= */ false);
 }
 
 static void take_name(struct fleet *fleet, struct sandbox *s)
