@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
--- Step 2 of a cluster's schema, behind schema.sql: projects, keys and quotas for all nodes, names with idempotency keys, and which node has which sandbox. It only
--- adds: members that know step 1 alone go on.
+-- Step 2 of a cluster's schema, behind schema.sql: projects, keys and quotas for all nodes, names with idempotency keys, which node has which sandbox, and nodes
+-- that are cordoned or removed. It only adds: members that know step 1 alone go on.
 SET search_path = cluster, pg_temp;
 
 -- Each change of a record has the next number of this row, whose lock is held until the change is there: who has seen a number has seen all below it. (A sequence
@@ -274,8 +274,91 @@ BEGIN
 		WHERE s.node = of_node AND s.row->>'state' NOT IN ('stopped', 'failed');
 END $$;
 
+-- A cordoned node makes no new sandboxes.
+ALTER TABLE nodes ADD COLUMN is_cordoned boolean NOT NULL DEFAULT false;
+
+-- Names of nodes that were removed: their certificates name them until they end, so nobody else may have them.
+CREATE TABLE removed_names (name text COLLATE "C" PRIMARY KEY, at timestamptz NOT NULL DEFAULT now());
+
+-- For the owner alone: a new node, with its tags, none of which an other has.
+CREATE OR REPLACE FUNCTION add_node(address text, secret text, tags int[], name text DEFAULT NULL) RETURNS int LANGUAGE plpgsql SET search_path = cluster, pg_temp AS $$
+DECLARE
+	added int;
+BEGIN
+	IF length(secret) < 32 THEN
+		RAISE EXCEPTION 'secret: has % letters, 32 are the least', length(secret) USING ERRCODE = 'CL002';
+	END IF;
+	IF EXISTS (SELECT 1 FROM removed_names r WHERE r.name = add_node.name) THEN
+		RAISE EXCEPTION 'a node named % was removed, and its certificate may still be somewhere', name USING ERRCODE = '23505';
+	END IF;
+	INSERT INTO nodes (address, secret_sha256, name) VALUES (add_node.address, sha256(convert_to(secret, 'UTF8')), add_node.name)
+		RETURNING nodes.node INTO added;
+	INSERT INTO beats (node) VALUES (added);
+	INSERT INTO node_tags (tag, node) SELECT t, added FROM unnest(tags) t;
+	UPDATE cluster SET directory_number = directory_number + 1;
+	RETURN added;
+END $$;
+
+-- All nodes. How long ago each was heard of is by this server's clock, for people.
+CREATE OR REPLACE FUNCTION directory(node int, secret text) RETURNS jsonb LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = cluster, pg_temp AS $$
+BEGIN
+	PERFORM prove(directory.node, secret);
+	RETURN (SELECT jsonb_build_object('number', (SELECT c.directory_number FROM cluster c), 'nodes', coalesce(jsonb_agg(jsonb_build_object(
+		'node', n.node, 'name', n.name, 'address', n.address, 'epoch', b.epoch, 'is_claimed', n.is_claimed, 'is_lost', n.is_lost, 'is_cordoned', n.is_cordoned,
+		'seen_ms_ago', (extract(epoch FROM clock_timestamp() - b.seen_at) * 1000)::bigint, 'figures', b.figures,
+		'tags', (SELECT jsonb_agg(t.tag) FROM node_tags t WHERE t.node = n.node)) ORDER BY n.node), '[]'))
+		FROM nodes n JOIN beats b USING (node));
+END $$;
+
+-- A node says of itself that it makes no new sandboxes, or does again. False: it is so already.
+CREATE FUNCTION cordon(node int, secret text, is_cordoned boolean) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = cluster, pg_temp AS $$
+BEGIN
+	PERFORM prove(cordon.node, secret);
+	UPDATE nodes n SET is_cordoned = cordon.is_cordoned WHERE n.node = cordon.node AND n.is_cordoned <> cordon.is_cordoned;
+	IF FOUND THEN
+		UPDATE cluster SET directory_number = directory_number + 1;
+		RETURN true;
+	END IF;
+	RETURN false;
+END $$;
+
+-- For the owner alone, as no node may write another's rows: the same of any node, by its name.
+CREATE FUNCTION cordon_named(name text, is_cordoned boolean) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = cluster, pg_temp AS $$
+BEGIN
+	PERFORM 1 FROM nodes n WHERE n.name = cordon_named.name;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'there is no node %', name USING ERRCODE = 'CL007';
+	END IF;
+	UPDATE nodes n SET is_cordoned = cordon_named.is_cordoned WHERE n.name = cordon_named.name AND n.is_cordoned <> cordon_named.is_cordoned;
+	IF FOUND THEN
+		UPDATE cluster SET directory_number = directory_number + 1;
+		RETURN true;
+	END IF;
+	RETURN false;
+END $$;
+
+-- For the owner alone: a node goes, with all that it had here. Its secret proves nothing any more, and peers know it no more.
+CREATE FUNCTION remove_node(name text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = cluster, pg_temp AS $$
+DECLARE
+	gone nodes;
+BEGIN
+	SELECT * INTO gone FROM nodes n WHERE n.name = remove_node.name;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'there is no node %', name USING ERRCODE = 'CL007';
+	END IF;
+	PERFORM 1 FROM beats b WHERE b.node = gone.node FOR UPDATE;
+	SELECT * INTO gone FROM nodes n WHERE n.node = gone.node;
+	IF NOT gone.is_lost AND NOT gone.is_cordoned THEN
+		RAISE EXCEPTION 'the node % is neither cordoned nor lost', name USING ERRCODE = 'CL008';
+	END IF;
+	PERFORM free_all(gone.node);
+	INSERT INTO removed_names (name) VALUES (gone.name) ON CONFLICT DO NOTHING;
+	DELETE FROM nodes n WHERE n.node = gone.node;
+	UPDATE cluster SET directory_number = directory_number + 1;
+END $$;
+
 UPDATE version SET number = 2;
 
 -- Nobody may do what is not said here.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cluster FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION beat, put_record, changed, take_create, free_create, taken, named, tell, "where", list_others TO cloche_node;
+GRANT EXECUTE ON FUNCTION beat, put_record, changed, take_create, free_create, taken, named, tell, "where", list_others, cordon TO cloche_node;

@@ -30,11 +30,7 @@ CREATE TABLE nodes (
 	name text COLLATE "C" UNIQUE CHECK (name ~ '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$'),
 	name_number bigint NOT NULL DEFAULT 0, -- of the last call for a name
 	is_claimed boolean NOT NULL DEFAULT false,
-	is_lost boolean NOT NULL DEFAULT false,
-	is_cordoned boolean NOT NULL DEFAULT false); -- it makes no new sandboxes
-
--- Names of nodes that were removed: their certificates name them until they end, so nobody else may have them.
-CREATE TABLE removed_names (name text COLLATE "C" PRIMARY KEY, at timestamptz NOT NULL DEFAULT now());
+	is_lost boolean NOT NULL DEFAULT false);
 
 -- A row a tag: its four letters are twenty bits (src/cluster/tag.h).
 CREATE TABLE node_tags (
@@ -111,9 +107,6 @@ DECLARE
 BEGIN
 	IF length(secret) < 32 THEN
 		RAISE EXCEPTION 'secret: has % letters, 32 are the least', length(secret) USING ERRCODE = 'CL002';
-	END IF;
-	IF EXISTS (SELECT 1 FROM removed_names r WHERE r.name = add_node.name) THEN
-		RAISE EXCEPTION 'a node named % was removed, and its certificate may still be somewhere', name USING ERRCODE = '23505';
 	END IF;
 	INSERT INTO nodes (address, secret_sha256, name) VALUES (add_node.address, sha256(convert_to(secret, 'UTF8')), add_node.name)
 		RETURNING nodes.node INTO added;
@@ -205,7 +198,7 @@ CREATE FUNCTION directory(node int, secret text) RETURNS jsonb LANGUAGE plpgsql 
 BEGIN
 	PERFORM prove(directory.node, secret);
 	RETURN (SELECT jsonb_build_object('number', (SELECT c.directory_number FROM cluster c), 'nodes', coalesce(jsonb_agg(jsonb_build_object(
-		'node', n.node, 'name', n.name, 'address', n.address, 'epoch', b.epoch, 'is_claimed', n.is_claimed, 'is_lost', n.is_lost, 'is_cordoned', n.is_cordoned,
+		'node', n.node, 'name', n.name, 'address', n.address, 'epoch', b.epoch, 'is_claimed', n.is_claimed, 'is_lost', n.is_lost,
 		'seen_ms_ago', (extract(epoch FROM clock_timestamp() - b.seen_at) * 1000)::bigint, 'figures', b.figures,
 		'tags', (SELECT jsonb_agg(t.tag) FROM node_tags t WHERE t.node = n.node)) ORDER BY n.node), '[]'))
 		FROM nodes n JOIN beats b USING (node));
@@ -380,53 +373,6 @@ BEGIN
 	RETURN true;
 END $$;
 
--- A node says of itself that it makes no new sandboxes, or does again. False: it is so already.
-CREATE FUNCTION cordon(node int, secret text, is_cordoned boolean) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = cluster, pg_temp AS $$
-BEGIN
-	PERFORM prove(cordon.node, secret);
-	UPDATE nodes n SET is_cordoned = cordon.is_cordoned WHERE n.node = cordon.node AND n.is_cordoned <> cordon.is_cordoned;
-	IF FOUND THEN
-		UPDATE cluster SET directory_number = directory_number + 1;
-		RETURN true;
-	END IF;
-	RETURN false;
-END $$;
-
--- For the owner alone, as no node may write another's rows: the same of any node, by its name.
-CREATE FUNCTION cordon_named(name text, is_cordoned boolean) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = cluster, pg_temp AS $$
-BEGIN
-	PERFORM 1 FROM nodes n WHERE n.name = cordon_named.name;
-	IF NOT FOUND THEN
-		RAISE EXCEPTION 'there is no node %', name USING ERRCODE = 'CL007';
-	END IF;
-	UPDATE nodes n SET is_cordoned = cordon_named.is_cordoned WHERE n.name = cordon_named.name AND n.is_cordoned <> cordon_named.is_cordoned;
-	IF FOUND THEN
-		UPDATE cluster SET directory_number = directory_number + 1;
-		RETURN true;
-	END IF;
-	RETURN false;
-END $$;
-
--- For the owner alone: a node goes, with all that it had here. Its secret proves nothing any more, and peers know it no more.
-CREATE FUNCTION remove_node(name text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = cluster, pg_temp AS $$
-DECLARE
-	gone nodes;
-BEGIN
-	SELECT * INTO gone FROM nodes n WHERE n.name = remove_node.name;
-	IF NOT FOUND THEN
-		RAISE EXCEPTION 'there is no node %', name USING ERRCODE = 'CL007';
-	END IF;
-	PERFORM 1 FROM beats b WHERE b.node = gone.node FOR UPDATE;
-	SELECT * INTO gone FROM nodes n WHERE n.node = gone.node;
-	IF NOT gone.is_lost AND NOT gone.is_cordoned THEN
-		RAISE EXCEPTION 'the node % is neither cordoned nor lost', name USING ERRCODE = 'CL008';
-	END IF;
-	PERFORM free_all(gone.node);
-	INSERT INTO removed_names (name) VALUES (gone.name) ON CONFLICT DO NOTHING;
-	DELETE FROM nodes n WHERE n.node = gone.node;
-	UPDATE cluster SET directory_number = directory_number + 1;
-END $$;
-
 -- Nobody may do what is not said here.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cluster FROM PUBLIC;
 DO $$
@@ -437,4 +383,4 @@ BEGIN
 END $$;
 GRANT USAGE ON SCHEMA cluster TO cloche_node;
 GRANT EXECUTE ON FUNCTION hello, join_node, epoch_of, beat, lease, take_name, free_name, claim, lose, invite, use_invitation, certificate_of, requests, certify,
-	directory, cordon TO cloche_node;
+	directory TO cloche_node;
