@@ -27,6 +27,13 @@ NOT_TYPED = {
     "docs/cli.md": [("git.example.com", "a repository of yours")],
     "docs/dashboard.md": [("ssh -L", "another machine")],
     "docs/guides/agents.md": [("claude mcp add", "a program that cloche does not bring")],
+    "docs/guides/cluster.md": [
+        ("make up-cluster", "tests/functional/test_up_cluster.py does it under another name"),
+        ("apt install", "machines of yours; make test-deb installs the packages"),
+        ("cloche cluster", "machines of yours; tests/functional/test_cluster_member.py makes a cluster of daemons here"),
+        ("cloche node", "machines of yours; tests/functional/test_cluster_operation.py cordons and removes nodes"),
+        ("example.com", "machines of yours; tests/functional/test_up_cluster.py does the same behind its balancer"),
+    ],
     "docs/guides/first-team.md": [("", "needs a provider and three people; tests/functional/test_people_guide.py has them")],
     "docs/guides/identity.md": [("", "needs an issuer; tests/functional/test_identity.py does it on a daemon that is one")],
     "docs/guides/operate.md": [
