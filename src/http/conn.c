@@ -29,7 +29,8 @@
 #define IN_MAX               ((size_t)64 * 1024)
 #define READ_SIZE            ((size_t)16 * 1024)
 #define OUT_MAX              ((size_t)64 * 1024 * 1024) /* one reply that a handler sends in one piece */
-#define TLS_HANDSHAKE_RECORD 22                         /* RFC 8446, ContentType */
+#define LINGERS              15 /* times linger_us, for a client that goes on sending */
+#define TLS_HANDSHAKE_RECORD 22 /* RFC 8446, ContentType */
 
 static void conn_free(struct loop *loop, void *arg)
 {
@@ -77,8 +78,11 @@ static uint64_t read_deadline_us(const struct conn *c)
 		               ? c->last_read_us + limits->body_idle_us
 		               : UINT64_MAX;
 	case CONN_DRAIN:
-	case CONN_LINGER:
 		return c->since_us + limits->linger_us;
+	case CONN_LINGER: /* who still sends has not read the reply yet, and a reset takes it away
+	                   */
+		return MIN(MAX(c->since_us, c->last_read_us) + limits->linger_us,
+		           c->since_us + LINGERS * limits->linger_us);
 	case CONN_UPGRADED: /* like a body that may rest: TCP's keepalive finds a dead peer */
 		if ((c->has_left || c->ignores_hangup) && !conn_wants_read(c))
 			return c->last_read_us + limits->left_us;

@@ -5,7 +5,8 @@
 
 #include <assert.h>
 
-#define DROPPED_MAX ((size_t)256 * 1024) /* of an unwanted body, before we close */
+#define DROPPED_MAX  ((size_t)256 * 1024)       /* of an unwanted body, before we close */
+#define LINGERED_MAX ((size_t)64 * 1024 * 1024) /* then, before we reset the connection */
 
 /* clang-format off */
 static const struct {
@@ -197,7 +198,7 @@ static bool step_linger(struct conn *c)
 {
 	c->dropped_bytes += c->in.len;
 	buf_consume(&c->in, c->in.len);
-	if (c->dropped_bytes > DROPPED_MAX)
+	if (c->dropped_bytes > LINGERED_MAX)
 		c->is_aborted = true;
 	return c->is_aborted;
 }

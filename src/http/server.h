@@ -107,7 +107,7 @@ struct http_limits {
 	uint64_t body_idle_us;  /* between two reads of a body that is wanted */
 	uint64_t write_idle_us; /* between two writes that the client took */
 	uint64_t keep_alive_us; /* between two requests */
-	uint64_t linger_us;     /* for the client to close after us */
+	uint64_t linger_us;     /* for the client to close after us, or to send more */
 	uint64_t left_us;       /* between two steps of taking what a client left behind */
 	size_t connections;     /* past it, the longest idle one gives way */
 };

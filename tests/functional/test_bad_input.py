@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every field is checked, and the error names it; nothing half-made stays."""
 
+import socket
+
 import pytest
 from cloche import errors
 from harness.daemon import call
@@ -204,6 +206,16 @@ def test_a_body_of_another_media_type_is_refused(daemon):
 def test_a_body_larger_than_a_route_takes_is_refused(daemon):
     status, body = call(daemon, "POST", "/v1/sandboxes", b'{"name":"' + b"a" * (2 << 20) + b'"}')
     assert (status, body["error"]["code"]) == (413, "too_large")
+
+
+def test_a_client_that_sends_all_of_a_refused_body_first_reads_why(daemon):
+    """Most clients do so, and a connection that is reset meanwhile takes the reply away."""
+    body = b"a" * (4 << 20)
+    with socket.create_connection(("127.0.0.1", daemon.port), timeout=60) as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16384)  # so that it is not all on its way at once
+        head = f"POST /v1/sandboxes HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {daemon.key}\r\nContent-Type: application/json\r\n"
+        client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        assert client.recv(64).startswith(b"HTTP/1.1 413 ")
 
 
 @pytest.mark.parametrize("name", ["..", "../x", "a/../b", "x" * 300, "-rf", "a,b", "%", "\n", "a\r\nb", "\0", "sb_", "ä", "sb_" + "A" * 26])
