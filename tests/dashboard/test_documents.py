@@ -23,7 +23,7 @@ ANSWERS = {
     "allow PyPI": "cloche network allow shop pip",
     "hide an API key": "Keep the key outside",
     "back up": "cloche backup /mnt/backup/cloche",
-    "two machines": "There is no cluster yet",
+    "two machines": "machines become one cluster",
 }
 
 
