@@ -94,13 +94,16 @@ def test_S05_the_clocks_of_a_copy_and_of_one_that_was_paused_are_right_and_never
 
 
 def rewrite_manifest(memory):
-    """As if the directory had been saved that way: sizes and hashes are right again (memory_manifest.c)."""
+    """As if the directory had been saved that way: sizes and hashes are right again (memory_manifest.c). Pages, which no test changes, have another checksum."""
     path = memory / "manifest"
     text = bytearray(path.read_bytes())
     n_rows = struct.unpack_from("<I", text, 40)[0]
     first = len(text) - n_rows * 104
     for at in range(first, len(text), 104):
-        data = (memory / bytes(text[at : at + 64]).rstrip(b"\0").decode()).read_bytes()
+        name = bytes(text[at : at + 64]).rstrip(b"\0").decode()
+        if name.startswith("pages-"):
+            continue
+        data = (memory / name).read_bytes()
         text[at + 64 : at + 104] = struct.pack("<Q", len(data)) + hashlib.sha256(data).digest()
     text[:32] = hashlib.sha256(text[32:]).digest()
     path.write_bytes(text)
