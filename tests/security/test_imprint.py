@@ -68,7 +68,7 @@ def forge(make):
                 if left[0] == 0:
                     break
             door.sendmsg([struct.pack("=i", 0)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))])
-            for one in fds:
+            for one in set(fds):
                 os.close(one)
         return 0
     its.Imprint._write = write
