@@ -74,7 +74,7 @@ def test_owner_and_mode_are_those_of_the_mount_that_made_it(client):
 
 def test_two_builds_share_a_cache_at_once_and_a_locked_one_waits(client):
     """Shared: each sees the other's file while both run. Locked: the second begins when the first has ended."""
-    meet = "touch /c/{me}; i=0; until [ -e /c/{other} ]; do sleep 0.1; i=$((i + 1)); [ $i -lt 600 ]; done; echo met {other}"
+    meet = "touch /c/{me}; i=0; until [ -e /c/{other} ]; do sleep 0.1; i=$((i + 1)); [ $i -lt 600 ] || exit 1; done; echo met {other}"
     with ThreadPoolExecutor(2) as pool:
         logs = [pool.submit(build, client, meet.format(me=a, other=b), name=f"cached-{a}", mount="target=/c") for a, b in ("ab", "ba")]
         assert all("\nmet " in log.result() for log in logs)
