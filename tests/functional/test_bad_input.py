@@ -218,6 +218,15 @@ def test_a_client_that_sends_all_of_a_refused_body_first_reads_why(daemon):
         assert client.recv(64).startswith(b"HTTP/1.1 413 ")
 
 
+def test_a_client_that_never_ends_a_refused_body_is_cut_off(daemon):
+    with socket.create_connection(("127.0.0.1", daemon.port), timeout=60) as client:
+        head = f"POST /v1/sandboxes HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {daemon.key}\r\nContent-Type: application/json\r\n"
+        client.sendall(f"{head}Content-Length: {1 << 40}\r\n\r\n".encode())
+        with pytest.raises(ConnectionError):
+            for _ in range(256):
+                client.sendall(b"a" * (1 << 20))
+
+
 @pytest.mark.parametrize("name", ["..", "../x", "a/../b", "x" * 300, "-rf", "a,b", "%", "\n", "a\r\nb", "\0", "sb_", "ä", "sb_" + "A" * 26])
 def test_an_id_that_cannot_be_is_never_more_than_not_found(client, name):
     with pytest.raises((errors.NotFound, errors.BadRequest, errors.InvalidField)):

@@ -4,6 +4,7 @@
 import contextlib
 import os
 import secrets
+import shutil
 import subprocess
 import threading
 import signal
@@ -24,7 +25,9 @@ class Whole:
         self.database = database
         self.node = Node(name, database.conninfo("one"))
         self.daemon = Daemon("--cluster-postgres", self.node.conninfo, "--cluster-address", self.node.address, "--pool-max", "0")
-        self.node.data, self.node.run = self.daemon.data, self.daemon.run
+        shutil.rmtree(self.node.dir)
+        self.node.dir, self.node.data, self.node.run = self.daemon.dir, self.daemon.data, self.daemon.run
+        self.node.config = self.daemon.dir / "cloche.toml"
 
     def part(self, comm):
         return next((p for p in children_of(self.daemon.process.pid) if read_text(f"/proc/{p}/comm").strip() == comm), None)

@@ -127,7 +127,8 @@ static int read_text(const char *path, size_t max, char **ret, struct err *err)
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_set(err, ERR_NOT_FOUND, errno, "cannot read '%s'", path);
 	if (!S_ISREG(st.st_mode))
-		return err_set(err, ERR_INVALID_FIELD, 0, "'%s' is no file", path);
+		return err_set(err, ERR_INVALID_FIELD, 0,
+		               "'%s' is a directory or a device: name a file", path);
 	text = xcalloc(1, max + 2);
 	while (n <= max) {
 		ssize_t got = read(fd, text + n, max + 1 - n);

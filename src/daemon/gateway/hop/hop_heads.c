@@ -30,6 +30,8 @@ static bool is_in(const char *const *list, const char *name)
 	return false;
 }
 
+/* Fields that end at this connection, also those that "Connection" names. A client that names its
+ * own credential there loses it, and the owner refuses the request. */
 static bool is_of_connection(const struct http_head *head, const char *name)
 {
 	if (is_in(hop_by_hop, name))
@@ -37,7 +39,6 @@ static bool is_of_connection(const struct http_head *head, const char *name)
 	for (size_t i = 0; i < head->n_fields; i++) {
 		struct http_field f = http_head_field(head, i);
 
-		/* Its client may not have a credential taken out of the way of the owner. */
 		if (strcasecmp(f.name, "Connection") == 0 && http_list_has(f.value, name))
 			return true;
 	}
