@@ -21,6 +21,11 @@
 #define SCALE       16    /* of counts of busy sandboxes */
 #define NEXT_POWER  23    /* sqrt(2), by that scale: above it the next power of two is nearer */
 #define DIVISOR_MAX 12    /* 4096 */
+#define MODEST      8U    /* times the weight, for a modest owner */
+#define ACTIVE_PART 32    /* of one CPU: who uses less counts as absent */
+#define LOOKS_ABOVE 2     /* its part, in a row, make an owner greedy: one may be a first reading */
+#define LOOKS_BELOW 8     /* and modest again */
+#define ONE_CPU     1000U /* as cpu_use tells it */
 
 struct owner {
 	uint64_t number;
@@ -29,6 +34,8 @@ struct owner {
 	uint64_t used, most; /* by all and by the busiest, at this look */
 	uint64_t busy;       /* sandboxes, by SCALE */
 	unsigned divisor;    /* its logarithm */
+	bool is_greedy;
+	unsigned n_above, n_below; /* its part; looks in a row */
 	UT_hash_handle hh;
 };
 
@@ -47,13 +54,24 @@ static uint32_t count_starting(struct guest_host *host, const struct owner *o)
 	return n;
 }
 
+static uint64_t owner_weight(const struct owner *o)
+{
+	return (uint64_t)OWNERS * o->weight / 100;
+}
+
+/* What all sandboxes of the owner weigh together. */
+static uint64_t weight_now(const struct owner *o)
+{
+	return owner_weight(o) * (o->is_greedy ? 1 : MODEST);
+}
+
 static uint32_t weight_of(const struct weigh *w, const struct guest *g)
 {
 	const struct owner *o = g->owner;
 
 	if (!o || !is_shared(w))
 		return WEIGH_USUAL;
-	return (uint32_t)MAX(((uint64_t)OWNERS * o->weight / 100) >> o->divisor, UINT64_C(2));
+	return (uint32_t)MAX(weight_now(o) >> o->divisor, UINT64_C(2));
 }
 
 static bool has_group(const struct guest *g)
@@ -108,6 +126,40 @@ static void count_busy(struct weigh *w)
 	}
 }
 
+static bool is_active(const struct owner *o)
+{
+	return o->used > ONE_CPU / ACTIVE_PART;
+}
+
+/* Greedy soon, modest again after a while: two that would take all are both greedy before long,
+ * and stay so. Between the two bounds nothing changes. */
+static void compare(struct owner *o, uint64_t share)
+{
+	o->n_above = o->used * 8 > share * 9 ? o->n_above + 1 : 0;
+	o->n_below = o->used * 8 < share * 7 ? o->n_below + 1 : 0;
+	if (o->n_above >= LOOKS_ABOVE)
+		o->is_greedy = true;
+	if (o->n_below >= LOOKS_BELOW)
+		o->is_greedy = false;
+}
+
+/* An owner's share is the part of what all have used that its weight gives it among the active. */
+static void find_greedy(struct weigh *w)
+{
+	uint64_t used = 0, weights = 0;
+	struct owner *o, *next;
+
+	HASH_ITER (hh, w->owners, o, next) {
+		used += o->used;
+		weights += is_active(o) ? owner_weight(o) : 0;
+	}
+	HASH_ITER (hh, w->owners, o, next) {
+		uint64_t of = weights + (is_active(o) ? 0 : owner_weight(o));
+
+		compare(o, of > 0 ? used * owner_weight(o) / of : used);
+	}
+}
+
 /* Guests that were read go to the end of the list, so the next look starts with others. */
 static void read_some(struct guest_host *host, uint64_t now_us)
 {
@@ -147,6 +199,7 @@ static void look(struct loop *loop, void *arg)
 	if (is_shared(w) && (ns - w->used_ns) / 1000 * BUSY_PART >= us) {
 		read_some(w->host, now_us);
 		count_busy(w);
+		find_greedy(w);
 	}
 	is_done = write_some(w);
 	w->used_ns = ns;
@@ -189,7 +242,7 @@ void weigh_assign(struct weigh *w, struct guest *g, uint64_t owner, uint32_t wei
 	}
 	wanted = weight_of(w, g);
 	if (g->state == GUEST_STARTING && is_shared(w))
-		wanted = MIN(wanted, OWNERS / count_starting(w->host, o) * weight / 100) /
+		wanted = MIN(wanted, (uint32_t)(weight_now(o) / count_starting(w->host, o))) /
 		         (is_ahead ? AHEAD_PART : 1);
 	(void)set_weight(g, wanted);
 }

@@ -11,6 +11,13 @@
  * busiest one. So a thousand idle sandboxes take nothing from one that works, and nobody has to
  * declare itself idle.
  *
+ * An owner that uses less than its part is *modest*, and weighs eight times as much. Whoever takes
+ * all that there is, is *greedy*. So the few milliseconds of a modest owner are not waited for
+ * behind a greedy one's, although both have the same part: the kernel divides each CPU by itself,
+ * and what a modest owner leaves is the greedy one's in any case. An owner that uses more than its
+ * part twice in a row is greedy, and modest again after two seconds below it. Of two that take what
+ * they can, both are greedy, and are equal.
+ *
  * While only one owner has sandboxes, all have the kernel's default weight, and nothing is read or
  * written. Sandboxes that are started for no owner have that weight too: it is an eighth of an
  * owner's weight when there are several, so they yield to those that work. A sandbox that is
