@@ -7,7 +7,7 @@
  * it is, if it fits; the gateway reads it as a stranger's.
  */
 #include "cluster/fence.h"
-#include "member/database.h"
+#include "member/database/database.h"
 #include "member/gateway_link.h"
 #include "member/papers/node_file.h"
 

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "daemon/confine/confine.h"
 #include "member/member.h"
-#include "member/objects_check.h"
+#include "member/objects/objects_check.h"
 #include "member/order.h"
 #include "member/papers/trouble.h"
 #include "member/status_socket.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /* What several orders do. */
+#include "member/database/session.h"
 #include "member/order.h"
 #include "member/papers/invitation.h"
 #include "member/papers/node_file.h"
-#include "member/session.h"
 
 /* The setting cluster.postgres, else an error that says to set it. */
 must_check int order_need_postgres(const struct order *o, struct err *err);

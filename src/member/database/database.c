@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "member/database.h"
+#include "member/database/database.h"
 
 #include "base/buf.h"
 #include "base/id.h"

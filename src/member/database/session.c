@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "member/session.h"
+#include "member/database/session.h"
 
 #include "base/clock.h"
 #include "base/units.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "member/objects_check.h"
+#include "member/objects/objects_check.h"
 
 #include "base/clock.h"
 #include "base/log.h"

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * What the files of the member share: struct member, and the calls between them.
+ *
+ *	member.c         wiring: the two connections, the gateway, the state that is told
+ *	beats.c          the connection for beats: hello, epoch, join, beat
+ *	node_watch.c       the beats of other nodes, and what follows when one is silent
+ *	follow_up.c      what else a beat's answer says that there is to do
+ *	member_status.c  all of it as JSON
+ */
+#include "cluster/watch.h"
+#include "member/database/database.h"
+#include "member/directory.h"
+#include "member/gateway_calls.h"
+#include "member/gateway_link.h"
+#include "member/member.h"
+#include "member/peers/peers.h"
+
+#define WATCHES 3
+
+struct watched {
+	struct watch watch;
+	uint64_t claimed_epoch; /* that there is nothing more to claim of */
+};
+
+struct member {
+	struct member_config config;
+	struct database *beats, *work;
+	struct fence fence;
+	struct gateway_calls calls;
+	uint64_t change; /* the newest that the database knows of */
+	struct fence_rules rules;
+	struct loop_timer *beat, *fence_timer;
+	struct watched watches[WATCHES];
+	char server[64];
+	char node_text[16];
+	enum fence_state state;
+	uint64_t state_since_us;
+	enum trouble trouble;
+	char message[300];
+	enum trouble told_trouble;
+	uint64_t answered_us, round_trip_us, sent_us;
+	int64_t skew_us;
+	struct gateway_link *link; /* NULL: there is no gateway */
+	struct peers *peers;       /* NULL: it has no certificate */
+	struct directory directory;
+	uint64_t directory_asked, directory_us;
+	bool has_taken_over; /* a node, since the directory was read */
+	bool is_signing;
+};
+
+/* member.c */
+const char *member_state_name(enum fence_state state);
+void member_look(struct member *m); /* at the clock; tells if the state is another one */
+void member_tell_gateway(const struct member *m);
+void member_set_trouble(struct member *m, enum trouble trouble, const char *message);
+/* Node and secret stand first in each call but hello. */
+must_check int member_call(struct member *m, struct database *db, const char *sql,
+                           const char *const *more, size_t n_more, database_fn fn);
+void member_on_work_done(const struct database_answer *answer, void *arg); /* logs a failure */
+
+/* beats.c */
+extern const struct database_ops beats_ops;
+void beats_on_timer(struct loop *loop, void *arg);
+
+/* node_watch.c */
+void node_watch_saw(struct member *m, const PGresult *rows, uint64_t received_us);
+json_t *node_watch_status(const struct member *m);
+
+/* follow_up.c */
+void follow_up(struct member *m, const PGresult *rows);
