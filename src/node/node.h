@@ -45,7 +45,7 @@ void node_call(struct node *n, const json_t *call, node_answer_fn fn, void *arg)
 /* "result" of an answer, or "". */
 const char *node_result(const json_t *answer);
 
-/* records.c: projects, keys and quotas. */
+/* Projects, keys and quotas (records.c, record_send.c, unknown_key.c). */
 
 /* Fails where this node has not heard for so long whether keys were revoked that it believes none
  * any more. */
