@@ -1,33 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Heads are never passed on as they are: the strict parser reads them, and they are written anew,
- * field by field. So we and the other side cannot understand a message differently. Left out of
- * requests: fields of one connection, fields that say who we are, our keys and tokens. Left out of
- * replies: fields of one connection, fields that act on the whole site (all names below the domain
- * are one site to a browser), and, by path, everything that a browser would keep for our whole
- * address.
+ * Heads are written anew, field by field (http/relay/relay_heads.h). Left out of requests: fields
+ * of one connection, fields that say who we are, our keys and tokens. Left out of replies: fields
+ * of one connection, fields that act on the whole site (all names below the domain are one site to
+ * a browser), and, by path, everything that a browser would keep for our whole address.
  */
+#include "http/relay/relay_heads.h"
 #include "preview/inside.h"
 
-#include <ctype.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #define FORWARDED "X-Forwarded-" /* and whatever follows */
 
-static const char *const hop_by_hop[] = {"Connection",
-                                         "Keep-Alive",
-                                         "Proxy-Connection",
-                                         "Proxy-Authenticate",
-                                         "Proxy-Authorization",
-                                         "TE",
-                                         "Trailer",
-                                         "Transfer-Encoding",
-                                         "Upgrade",
-                                         "Content-Length",
-                                         NULL};
 static const char *const ours_in[] = {
 	"Host", "Expect", "Forwarded", "X-Cloche-Token", "X-Real-IP", "E2B-Traffic-Access-Token",
 	NULL};
@@ -56,46 +42,9 @@ static const char *const kept_by_browser[] = {"Set-Cookie",
                                               "SourceMap",
                                               NULL};
 
-/* Whether the first len bytes of both agree. '_' counts as '-': in CGI and WSGI variables the two
- * are the same name. */
-static bool is_named(const char *field, const char *name, size_t len)
-{
-	for (size_t i = 0; i < len; i++) {
-		char c = field[i] == '_' ? '-' : field[i];
-
-		if (tolower((unsigned char)c) != tolower((unsigned char)name[i]))
-			return false;
-		if (c == '\0')
-			break;
-	}
-	return true;
-}
-
-static bool is_listed(const char *const *list, const char *field)
-{
-	for (; *list; list++)
-		if (is_named(field, *list, strlen(*list) + 1))
-			return true;
-	return false;
-}
-
 static bool is_ours_in(const char *field)
 {
-	return is_named(field, FORWARDED, strlen(FORWARDED)) || is_listed(ours_in, field);
-}
-
-/* Also those that "Connection" names. */
-static bool is_hop_by_hop(const struct http_head *head, const char *name)
-{
-	if (is_listed(hop_by_hop, name))
-		return true;
-	for (size_t i = 0; i < head->n_fields; i++) {
-		struct http_field f = http_head_field(head, i);
-
-		if (strcasecmp(f.name, "Connection") == 0 && http_list_has(f.value, name))
-			return true;
-	}
-	return false;
+	return relay_field_begins(field, FORWARDED) || relay_field_is_in(ours_in, field);
 }
 
 /* A key of this daemon, which a client sends here by mistake. Other keys are for the server. */
@@ -137,20 +86,11 @@ static int put_field_in(const struct visit *v, struct buf *out, struct http_fiel
 {
 	const struct http_head *head = http_req_head(v->req);
 
-	if (is_hop_by_hop(head, f.name) || is_ours_in(f.name) || is_our_key(v, f))
+	if (relay_field_is_of_connection(head, f.name) || is_ours_in(f.name) || is_our_key(v, f))
 		return 0;
 	if (strcasecmp(f.name, "Cookie") == 0)
 		return v->is_by_path ? 0 : put_cookies(out, f.value);
 	return http_encode_field(out, f.name, f.value);
-}
-
-static int put_framing(const struct http_head *head, struct buf *out)
-{
-	if (head->framing == HTTP_CHUNKED)
-		return buf_append_str(out, "Transfer-Encoding: chunked\r\n");
-	if (head->framing == HTTP_LENGTH)
-		return buf_printf(out, "Content-Length: %" PRIu64 "\r\n", head->length);
-	return 0;
 }
 
 /* Development servers answer only to their own name, so that is the Host; the browser's goes into
@@ -171,9 +111,7 @@ static int put_ours(const struct visit *v, struct buf *out)
 		r = http_encode_field(out, "X-Forwarded-Host", host);
 	if (r == 0 && !http_req_head(v->req)->is_upgrade)
 		return buf_append_str(out, "Connection: close\r\n");
-	if (r == 0)
-		r = buf_append_str(out, "Connection: Upgrade\r\n");
-	return r == 0 ? http_encode_field(out, "Upgrade", http_header(v->req, "Upgrade")) : r;
+	return r == 0 ? relay_put_upgrade(http_req_head(v->req), out) : r;
 }
 
 int heads_request(const struct visit *v, struct buf *out)
@@ -186,7 +124,7 @@ int heads_request(const struct visit *v, struct buf *out)
 	if (r == 0)
 		r = put_ours(v, out);
 	if (r == 0)
-		r = put_framing(head, out);
+		r = relay_put_framing(head, out);
 	for (size_t i = 0; r == 0 && i < head->n_fields; i++)
 		r = put_field_in(v, out, http_head_field(head, i));
 	return r == 0 ? buf_append(out, "\r\n", 2) : r;
@@ -249,10 +187,10 @@ static void put_location(const struct visit *v, const char *value)
 
 static void put_field_out(const struct visit *v, const struct http_head *head, struct http_field f)
 {
-	if (is_hop_by_hop(head, f.name) || is_listed(ours_out, f.name) ||
-	    is_listed(of_the_site, f.name))
+	if (relay_field_is_of_connection(head, f.name) || relay_field_is_in(ours_out, f.name) ||
+	    relay_field_is_in(of_the_site, f.name))
 		return;
-	if (v->is_by_path && is_listed(kept_by_browser, f.name))
+	if (v->is_by_path && relay_field_is_in(kept_by_browser, f.name))
 		return;
 	if (strcasecmp(f.name, "Set-Cookie") == 0 && is_foreign_cookie(f.value))
 		return;
@@ -266,10 +204,7 @@ void heads_reply(const struct visit *v, const struct http_head *head)
 {
 	for (size_t i = 0; i < head->n_fields; i++)
 		put_field_out(v, head, http_head_field(head, i));
-	if (head->status == 101) {
-		http_reply_header(v->req, "Connection", "Upgrade");
-		http_reply_header(v->req, "Upgrade", http_head_find(head, "Upgrade"));
-	}
+	relay_reply_upgrade(v->req, head);
 	/* Keeps a page from widening its origin to the common domain (document.domain). */
 	http_reply_header(v->req, "Origin-Agent-Cluster", "?1");
 	if (!v->is_by_path)
