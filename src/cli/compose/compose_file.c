@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/compose/compose_file.h"
 
-#include "cli/compose/compose_read.h"
+#include "cli/compose/compose_take.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,50 +15,31 @@ static int take_project_name(struct compose_reader *r, const struct yaml_value *
 	return result == 0 ? compose_put_text(to, "name", text) : result;
 }
 
-static int take_nothing(struct compose_reader *r, const struct yaml_value *v, json_t *to,
-                        struct err *err)
-{
-	(void)r, (void)v, (void)to, (void)err;
-	return 0;
-}
-
-static int refuse_true(struct compose_reader *r, const struct yaml_value *v, json_t *to,
-                       struct err *err)
-{
-	bool value;
-	int result = compose_flag(r, v, &value, err);
-
-	(void)to;
-	return result == 0 && value ? compose_wrong(r, v, err, "is not taken") : result;
-}
-
 static int take_driver(struct compose_reader *r, const struct yaml_value *v, json_t *to,
                        struct err *err)
 {
+	static const char *const drivers[] = {"local", "bridge", NULL};
 	auto_free char *text = NULL;
-	int result = compose_text(r, v, &text, err);
 
 	(void)to;
-	if (result == 0 && strcmp(text, "local") != 0 && strcmp(text, "bridge") != 0)
-		return compose_wrong(r, v, err, "'%.40s' is not taken: leave it out", text);
-	return result;
+	return compose_choice(r, v, drivers, " is not taken: leave it out", &text, err);
 }
 
 static const struct compose_field volume_fields[] = {
-	{"driver", take_driver, NULL},
-	{"labels", take_nothing, NULL},
+	{"driver", take_driver},
+	{"labels", take_nothing},
 	{"name", NULL, "a volume is the project's own: leave it out"},
-	{"external", refuse_true, "a volume is the project's own: leave it out"},
+	{"external", take_false, "a volume is the project's own: leave it out"},
 	{"driver_opts", NULL, "leave it out"},
 };
 
 static const struct compose_field network_fields[] = {
-	{"driver", take_driver, NULL},
-	{"labels", take_nothing, NULL},
-	{"name", take_nothing, NULL},
-	{"internal", take_nothing, NULL}, /* nothing outside is reached but what `up` allows */
-	{"attachable", take_nothing, NULL},
-	{"external", refuse_true, "nobody outside of the project is reached: leave it out"},
+	{"driver", take_driver},
+	{"labels", take_nothing},
+	{"name", take_nothing},
+	{"internal", take_nothing}, /* nothing outside is reached but what `up` allows */
+	{"attachable", take_nothing},
+	{"external", take_false, "nobody outside of the project is reached: leave it out"},
 	{"ipam", NULL, "members have names: leave it out"},
 	{"driver_opts", NULL, "leave it out"},
 	{"enable_ipv6", NULL, "leave it out"},
@@ -188,11 +169,11 @@ static int check_dependencies(const struct compose_reader *r, const json_t *serv
 }
 
 static const struct compose_field top_fields[] = {
-	{"version", take_nothing, NULL},
-	{"name", take_project_name, NULL},
-	{"services", take_nothing, NULL}, /* these three are read by themselves */
-	{"volumes", take_nothing, NULL},
-	{"networks", take_nothing, NULL},
+	{"version", take_nothing},
+	{"name", take_project_name},
+	{"services", take_nothing}, /* these three are read by themselves */
+	{"volumes", take_nothing},
+	{"networks", take_nothing},
 	{"include", NULL, "put the services into one file"},
 	{"secrets", NULL, "copy a file in with volumes, or use `cloche secret`"},
 	{"configs", NULL, "copy the file in with a service's volumes: ./FILE:/PATH"},

@@ -43,7 +43,7 @@ static int refuse_unknown(const struct compose_reader *r, const struct yaml_valu
 
 	nearest_init(&near, key->text, strlen(key->text));
 	for (size_t i = 0; i < n; i++)
-		if (fields[i].take)
+		if (fields[i].take || fields[i].fields)
 			nearest_try(&near, fields[i].name);
 	(void)compose_wrong(r, key, err, "there is no such field");
 	return near.best ? err_hint(err, "did you mean '%s'?", near.best)
@@ -58,6 +58,24 @@ static const struct compose_field *find_field(const struct compose_field *fields
 		if (strcmp(fields[i].name, name) == 0)
 			return &fields[i];
 	return NULL;
+}
+
+static int read_field(struct compose_reader *r, const struct compose_field *field,
+                      const struct yaml_value *v, json_t *to, struct err *err)
+{
+	auto_free char *where = NULL;
+	json_t *object = NULL;
+
+	if (!field->fields)
+		return field->take(r, v, to, err);
+	where = xstrdup(r->path);
+	if (field->is_object) {
+		object = json_object();
+		if (json_object_set_new(to, field->name, object) < 0)
+			return -ENOMEM;
+	}
+	return compose_read_map(r, where, v, field->fields, field->n_fields, object ? object : to,
+	                        err);
 }
 
 int compose_read_map(struct compose_reader *r, const char *where, const struct yaml_value *map,
@@ -77,11 +95,11 @@ int compose_read_map(struct compose_reader *r, const char *where, const struct y
 			continue;
 		if (!field)
 			return refuse_unknown(r, key, fields, n, err);
-		if (!field->take) {
+		if (!field->take && !field->fields) {
 			(void)compose_wrong(r, key, err, "is not taken");
 			return err_hint(err, "%s", field->about);
 		}
-		result = field->take(r, map->items[i], to, err);
+		result = read_field(r, field, map->items[i], to, err);
 		if (result < 0) {
 			if (err && !*err->hint && field->about)
 				(void)err_hint(err, "%s", field->about);

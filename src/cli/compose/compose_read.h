@@ -20,8 +20,12 @@ typedef int (*compose_take_fn)(struct compose_reader *r, const struct yaml_value
 
 struct compose_field {
 	const char *name;
-	compose_take_fn take; /* NULL: it is refused, and `about` says what to do */
+	compose_take_fn take; /* NULL, as fields: it is refused, and `about` says what to do */
 	const char *about;
+	const struct compose_field
+		*fields; /* it is a mapping of these, read into the same object */
+	size_t n_fields;
+	bool is_object; /* or into one of its own */
 };
 
 /* compose_read.c: one mapping by its table; `where` is its path in errors. */
