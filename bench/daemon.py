@@ -82,7 +82,7 @@ class Daemon:
 
     def gateway_rss_mib(self) -> float:
         for pid in children_of(self.process.pid):
-            if "gateway" in read_text(f"/proc/{pid}/comm") + read_text(f"/proc/{pid}/cmdline"):
+            if "gateway" in name_of(pid):
                 fields = dict(line.split(":", 1) for line in read_text(f"/proc/{pid}/status").splitlines())
                 return int(fields["VmRSS"].split()[0]) / 1024
         raise SystemExit("bench: no gateway process")
@@ -100,6 +100,10 @@ def read_text(path: str) -> str:
         return Path(path).read_text(errors="replace")
     except OSError:
         return ""
+
+
+def name_of(pid: int) -> str:
+    return read_text(f"/proc/{pid}/comm") + read_text(f"/proc/{pid}/cmdline")
 
 
 def children_of(pid: int) -> List[int]:

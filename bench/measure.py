@@ -40,6 +40,15 @@ def p99(took: Sequence[float]) -> float:
 
 
 @dataclass
+class Point:
+    """Where a row stands in a chart (bench/chart.py)."""
+
+    chart: str
+    series: str
+    at: float
+
+
+@dataclass
 class Row:
     section: str
     what: str
@@ -52,6 +61,7 @@ class Row:
     ratio: Optional[float] = None  # how many times better than the peer
     aim: Optional[str] = None
     ok: Optional[bool] = None
+    point: Optional[Point] = None
 
     def to_json(self) -> dict:
         return asdict(self)
@@ -69,10 +79,11 @@ def row(
     limit: Optional[float] = None,
     limit_p99: Optional[float] = None,
     times: Optional[float] = None,
+    point: Optional[Point] = None,
 ) -> Row:
     """limit: the aim for p50, limit_p99 for p99; times: how many times better than the peer it shall be."""
     tail = p99(took) if len(took) > 1 and not more_is_better else None
-    one = Row(section, what, unit, statistics.median(took), tail, len(took), peer)
+    one = Row(section, what, unit, statistics.median(took), tail, len(took), peer, point=point)
     words, checks = [], []
     sign = "≥" if more_is_better else "≤"
     if limit is not None:

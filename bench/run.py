@@ -22,6 +22,7 @@ import density
 import execs
 import fairness
 import files
+import growth
 import images
 import machine
 import memory
@@ -54,6 +55,7 @@ SECTIONS: Dict[str, Callable[[Daemon, Daemon, argparse.Namespace], List[Row]]] =
     "neighbour": lambda pooled, direct, o: neighbour.run(pooled, o.count),
     "fairness": lambda pooled, direct, o: fairness.run(pooled),
     "wall": lambda pooled, direct, o: wall.run(o.build, o.count),
+    "growth": lambda pooled, direct, o: growth.run(pooled, direct, o.build, max(o.count // 5, 2), o.density, o.state_mb),
     "density": lambda pooled, direct, o: density.run(direct, o.density, o.count * 5),
 }
 
@@ -67,6 +69,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="where the figures go (default BUILD/bench.json)")
     parser.add_argument("--count", type=int, default=100, help="samples of a slow figure; quick ones have more (default 100)")
     parser.add_argument("--density", type=int, default=50, metavar="N", help="idle sandboxes at once (default 50)")
+    parser.add_argument("--state-mb", type=int, default=64, metavar="MB", help="the most memory that is forked and paused, for curves (default 64)")
     parser.add_argument("--images", type=int, default=20, metavar="N", help="images over a few others (default 20)")
     parser.add_argument("--image-bases", type=int, default=2, metavar="N", help="those others (default 2)")
     parser.add_argument("--image-mib", type=int, default=256, metavar="MIB", help="size of each (default 256)")

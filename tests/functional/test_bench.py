@@ -3,6 +3,7 @@
 
 import json
 import subprocess
+from xml.etree import ElementTree
 
 import pytest
 from harness.daemon import BUILD, IS_SANITIZED, ROOT
@@ -45,6 +46,18 @@ def test_the_network_wall_is_measured_beside_no_wall_and_mitmproxy(tmp_path):
 def test_an_unknown_section_is_named():
     r = subprocess.run([PYTHON, ROOT / "bench" / "run.py", "speed"], capture_output=True, text=True, timeout=60)
     assert r.returncode != 0 and "no section 'speed'" in r.stderr
+
+
+@pytest.mark.skipif(IS_SANITIZED, reason="the figures of a sanitized build say nothing")
+def test_what_grows_is_measured_and_drawn(tmp_path):
+    figures, page = tmp_path / "bench.json", tmp_path / "performance.md"
+    argv = [PYTHON, ROOT / "bench" / "run.py", "--build", BUILD, "--count", "1", "--density", "10", "--state-mb", "8", "--json", figures, "growth"]
+    r = subprocess.run(argv, capture_output=True, text=True, timeout=300)
+    assert r.returncode == 0, r.stdout + r.stderr
+    subprocess.run([PYTHON, ROOT / "bench" / "report.py", figures, page], check=True, timeout=60)
+    for chart, series in (("live", 3), ("state", 3), ("paused", 1)):
+        assert f"performance-{chart}.svg" in page.read_text()
+        assert len(ElementTree.parse(tmp_path / f"performance-{chart}.svg").findall("{http://www.w3.org/2000/svg}polyline")) == series
 
 
 @pytest.mark.skipif(IS_SANITIZED, reason="the figures of a sanitized build say nothing")
