@@ -40,9 +40,12 @@ json_t *record_of_project(const char *name, uint64_t created_us)
 
 static int refuse_put(const char *result, const struct record_call *p, struct err *err)
 {
-	if (strcmp(result, "taken") == 0)
-		return err_set(err, ERR_CONFLICT, EEXIST, "the %s '%s'", p->kind,
-		               p->name[0] ? p->name : p->id);
+	if (strcmp(result, "taken") == 0) {
+		(void)err_set(err, ERR_CONFLICT, 0,
+		              "name: a %s named '%s' exists already, on another node", p->kind,
+		              p->name[0] ? p->name : p->id);
+		return err_hint(err, "use it, or take another name");
+	}
 	if (strcmp(result, "gone") == 0 || strcmp(result, "no_project") == 0)
 		return err_set(err, ERR_NOT_FOUND, 0, "the %s was removed",
 		               strcmp(result, "gone") == 0 ? p->kind : "project");

@@ -543,8 +543,11 @@ int keyring_check_project(struct keyring *ring, const char *name, struct err *er
 
 	if (r < 0)
 		return r;
-	if (keyring_find_project(ring, name))
-		return err_set(err, ERR_CONFLICT, EEXIST, "the project '%s'", name);
+	if (keyring_find_project(ring, name)) {
+		(void)err_set(err, ERR_CONFLICT, 0, "name: a project named '%s' exists already",
+		              name);
+		return err_hint(err, "use it, or take another name");
+	}
 	if (HASH_CNT(by_id, ring->projects_by_id) >= PROJECTS_MAX)
 		return err_set(err, ERR_LIMIT, 0, "there are %d projects, no more are allowed",
 		               PROJECTS_MAX);

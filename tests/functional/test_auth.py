@@ -246,6 +246,14 @@ def test_a_project_is_removed_with_its_keys_once_it_is_empty(daemon, client, cli
     assert project["id"] in cli.ok("usage")
 
 
+def test_a_second_project_of_a_name_is_refused_with_what_to_do(client):
+    client.create_project("once-only")
+    with pytest.raises(errors.Conflict) as e:
+        client.create_project("once-only")
+    client.delete_project("once-only")
+    assert "a project named 'once-only' exists already" in str(e.value) and "another name" in e.value.hint
+
+
 def test_the_project_default_cannot_be_removed(cli):
     status, _, err = cli("project", "rm", "default")
     assert status == 125 and "the project 'default' is the operator's own, and stays" in err
