@@ -48,6 +48,12 @@ int extend_sandbox(struct http_req *req, struct err *err);
 int create_batch(struct http_req *req, struct err *err);
 int delete_batch(struct http_req *req, struct err *err);
 
+/* reservations.c */
+int create_reservation(struct http_req *req, struct err *err);
+int list_reservations(struct http_req *req, struct err *err);
+int get_reservation(struct http_req *req, struct err *err);
+int delete_reservation(struct http_req *req, struct err *err);
+
 /* execs.c */
 int create_exec(struct http_req *req, struct err *err);
 int list_execs(struct http_req *req, struct err *err);

@@ -23,6 +23,8 @@ static const http_fn quick[] = {
 	interrupt_context,
 	run_once,
 	create_batch,
+	create_reservation,
+	delete_reservation,
 	write_file,
 	remove_file,
 	make_directory,

@@ -35,6 +35,7 @@ static const struct {
 	{"rm",      cmd_rm,         "end sandboxes and remove their files"},
 	{"template", cmd_template,  "what sandboxes start from: build, make, list and remove"},
 	{"snapshot", cmd_snapshot,  "save what a sandbox is now; list and remove snapshots"},
+	{"pool",    cmd_pool,       "sandboxes that are made ahead: reserve, list and remove"},
 	{"volume",  cmd_volume,     "files that outlive sandboxes: make, list and remove"},
 	{"compose", cmd_compose,    "run the services of a Compose file, in sandboxes that reach each other"},
 	{"fork",    cmd_fork,       "make copies of a sandbox as it is now"},

@@ -197,7 +197,8 @@ int broker_main(const struct site *site, int gateway_fd, int control_fd)
 	const struct config *c = site->config;
 	const int keep[] = {gateway_fd, control_fd, site->lock_fd, site->agent_fd, site->vmm_fd};
 	/* A spare that makes room for a sandbox may not be gone yet when the sandbox is made. */
-	const uint32_t sandboxes_max = MIN(c->sandboxes_max + c->pool_max, BROKER_SLOTS);
+	const uint32_t sandboxes_max =
+		MIN(c->sandboxes_max + c->pool_max + c->pool_reserve, BROKER_SLOTS);
 	struct broker_config config = {
 		.host = {.data_dir = c->data_dir,
 	                 .run_dir = c->run_dir,

@@ -33,6 +33,8 @@ enum event_type {
 	EVENT_DAEMON_PROBLEM_BEGAN, /* one that /v1/health lists */
 	EVENT_DAEMON_PROBLEM_ENDED,
 	EVENT_CREATE_QUEUED, /* one waits for room (tenant/create_queue.h) */
+	EVENT_POOL_RESERVED, /* sandboxes are made ahead for a project (sandbox/pool) */
+	EVENT_POOL_RELEASED,
 	EVENT_SANDBOX_CREATED,
 	EVENT_SANDBOX_RUNNING,
 	EVENT_SANDBOX_ADOPTED, /* by a restarted daemon */

@@ -296,6 +296,17 @@ int quota_check_possible(struct quota *q, const struct quota_owner *owner,
 	return 0;
 }
 
+bool quota_has_room(struct quota *q, const struct quota_owner *owner, const struct quota_held *more)
+{
+	struct account *accounts[OWNERS];
+	size_t n = accounts_of(q, owner, accounts);
+
+	for (size_t i = 0; i < n; i++)
+		if (check(q, accounts[i], more, /* is_create= */ false, NULL) < 0)
+			return false;
+	return true;
+}
+
 int quota_admit(struct quota *q, const struct quota_owner *owner, const struct quota_held *more,
                 bool is_create, struct err *err)
 {

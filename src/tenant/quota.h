@@ -57,6 +57,9 @@ struct quota_owner {
  * exceeded. What the limit never allows, whatever else ends, is final. */
 must_check int quota_admit(struct quota *q, const struct quota_owner *owner,
                            const struct quota_held *more, bool is_create, struct err *err);
+/* Whether it would, without taking anything. */
+bool quota_has_room(struct quota *q, const struct quota_owner *owner,
+                    const struct quota_held *more);
 /* Fails, as that would, if no end of others can ever make room for it. */
 must_check int quota_check_possible(struct quota *q, const struct quota_owner *owner,
                                     const struct quota_held *more, struct err *err);

@@ -62,7 +62,7 @@ class Operation:
     def target(self, **fields):
         """Its path with ids filled in; needs-a-path routes get one."""
         values = {"id": "sb_" + "a" * 26, "exec_id": "ex_" + "a" * 26, "key_id": "key_" + "a" * 26,
-                  "context_id": "ctx_" + "a" * 26, "webhook_id": "wh_" + "a" * 26, "secret": "NONE", "template": "tpl_" + "a" * 26, "build_id": "bld_" + "a" * 26, "snapshot": "sn_" + "a" * 26, "volume": "vo_" + "a" * 26, "batch": "bt_" + "a" * 26, "project_id": "default", "port": "3000", **fields}
+                  "context_id": "ctx_" + "a" * 26, "webhook_id": "wh_" + "a" * 26, "secret": "NONE", "template": "tpl_" + "a" * 26, "build_id": "bld_" + "a" * 26, "snapshot": "sn_" + "a" * 26, "volume": "vo_" + "a" * 26, "batch": "bt_" + "a" * 26, "reservation": "rs_" + "a" * 26, "project_id": "default", "port": "3000", **fields}
         target = re.sub(r"\{(\w+)\}", lambda m: values[m.group(1)], self.path)
         return target + ("?path=x" if self.needs_path else "")
 

@@ -68,6 +68,18 @@ RUN = {
 }
 
 
+RESERVE = {
+    **{k: v for k, v in CREATE.items() if k not in ("name", "alias", "group")},
+    "count": [*NOT_COUNT, 0, 10001],
+    "duration_ms": [*NOT_COUNT, 0, 999, 86_400_001],
+    "name": ["a"],
+    "persistent": [True],
+    "snapshot": ["none"],
+    "volumes": [1, [{"volume": "none", "path": "/a"}]],
+    "wait_ms": [1],
+}
+
+
 def rows(table):
     return [(field, i, value) for field, values in table.items() for i, value in enumerate(values)]
 
@@ -102,6 +114,17 @@ def test_a_create_names_the_bad_field(daemon, row):
     if status == 201:
         call(daemon, "DELETE", f"/v1/sandboxes/{body['id']}")
     check(status, body, field, value)
+
+
+@pytest.mark.parametrize("row", rows(RESERVE), ids=id_of)
+def test_a_reservation_names_the_bad_field(daemon, row):
+    field, _, value = row
+    check(*call(daemon, "POST", "/v1/pool", with_field({"count": 1}, field, value)), field, value)
+    assert call(daemon, "GET", "/v1/pool")[1] == {"reservations": []}
+
+
+def test_a_reservation_without_a_number_is_refused(daemon):
+    check(*call(daemon, "POST", "/v1/pool", {}), "count")
 
 
 @pytest.fixture(scope="module")

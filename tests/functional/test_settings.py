@@ -134,7 +134,7 @@ def test_the_command_line_shows_them(own):
     assert f"sandboxes_max: line 4 of {daemon.settings} is overridden by the command line" in lines
     assert "ended_max" not in Cli(daemon).ok("settings", "--changed")
     few = Cli(daemon).ok("settings", "pool", "memory").splitlines()
-    assert [line.split()[0] for line in few] == ["SETTING", "pool.memory"]
+    assert [line.split()[0] for line in few] == ["SETTING", "pool.memory", "pool.reserve_memory"]
     assert json.loads(Cli(daemon).ok("settings", "--json"))["file"]["present"]
     assert "did you mean 'cloche settings'" in Cli(daemon)("config")[2]
 

@@ -591,6 +591,35 @@ export class Client extends Daemon {
     return this.call(request("DELETE", ["batches", batchId]));
   }
 
+  /**
+   * Says that `count` creates with these options will come within `durationMs` (ten minutes), so that their sandboxes are made ahead.
+   * Only creates of this project get them. The reply, and reservation() later, tells how many are `ready`, and what limits them.
+   */
+  reserve(count: number, options: SandboxFields & OtherSpellings & { durationMs?: number } = {}): Promise<Json> {
+    const { durationMs, ...fields } = options;
+    checkOptions("sandbox", fields);
+    const own = ownWords(fields);
+    return this.call(
+      request("POST", ["pool"], {
+        body: { ...createBody(own), count, duration_ms: durationMs },
+        idempotencyKey: own.idempotencyKey ?? globalThis.crypto.randomUUID(),
+        timeoutMs: FOREVER,
+      }),
+    );
+  }
+  /** The project's reservations that still hold. */
+  async reservations(): Promise<Json[]> {
+    return (await this.call(request("GET", ["pool"])))["reservations"];
+  }
+  /** One of them; NotFound once it has expired or all its creates have come. */
+  reservation(reservationId: string): Promise<Json> {
+    return this.call(request("GET", ["pool", reservationId]));
+  }
+  /** Ends a reservation, with those of its sandboxes that nobody has taken. */
+  async release(reservationId: string): Promise<void> {
+    await this.call(request("DELETE", ["pool", reservationId]));
+  }
+
   /** By id or name, from anywhere. */
   get(idOrName: string, options: CallOptions = {}): Promise<Sandbox> {
     return Sandbox.get(idOrName, { ...options, client: this });

@@ -12,6 +12,7 @@
 #include "api/frame/reply.h"
 #include "api/handlers.h"
 #include "base/clock.h"
+#include "sandbox/pool/pool_reservation.h"
 #include "sandbox/snapshot/snapshot.h"
 #include "sandbox/storage/template.h"
 #include "sandbox/storage/volume.h"
@@ -252,6 +253,7 @@ static int remove_now(const struct api *api, const char *id, struct err *err)
 	hooks_forget(api->hooks, id);
 	secrets_forget(api->secrets, id);
 	history_forget_project(api->history, id);
+	reservations_remove_all(api->fleet, id);
 	tell_project(api, EVENT_PROJECT_REMOVED, id, name);
 	return 0;
 }

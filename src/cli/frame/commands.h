@@ -35,6 +35,7 @@ int cmd_project(int argc, char **argv);
 int cmd_template(int argc, char **argv);
 int cmd_snapshot(int argc, char **argv);
 int cmd_volume(int argc, char **argv);
+int cmd_pool(int argc, char **argv);
 int cmd_fork(int argc, char **argv);
 int cmd_mcp(int argc, char **argv);
 int cmd_rollback(int argc, char **argv);

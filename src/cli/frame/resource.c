@@ -103,8 +103,9 @@ static char *path_by_options(const struct command *c, bool is_one)
 int resource_ls(struct command *c, struct err *err)
 {
 	auto_free char *path = path_by_options(c, /* is_one= */ false);
+	const char *name = c->resource->list ? c->resource->list : c->resource->plural;
 	auto_json json_t *list = json_array();
-	int r = remote_list(c->remote, path, c->resource->plural, list, err);
+	int r = remote_list(c->remote, path, name, list, err);
 
 	if (r < 0)
 		return r;

@@ -18,6 +18,7 @@ struct column {
 
 struct resource {
 	const char *plural; /* in the path, and the list's name in the reply */
+	const char *list;   /* NULL, or that name where it is another one */
 	const char *parent; /* NULL, or what it belongs to ("sandboxes"): the first word says which
 	                       one, and the next names the resource */
 	const struct column *columns;

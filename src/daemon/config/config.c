@@ -119,6 +119,7 @@ void config_init(struct config *c)
 		.pool_min = 2,
 		.pool_max = 16,
 		.pool_memory = 512 * MIB,
+		.pool_reserve = 256,
 		.pool_languages = list_of_one("python"),
 		.quota_sandboxes = UINT64_MAX,
 		.quota_memory_bytes = UINT64_MAX,

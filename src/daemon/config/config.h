@@ -58,6 +58,8 @@ struct config {
 	uint32_t events_rate;
 	uint32_t pool_min, pool_max;
 	uint64_t pool_memory;
+	uint32_t pool_reserve;
+	uint64_t pool_reserve_memory;
 	char **pool_languages;
 	bool is_metrics_open;
 	char *default_template;   /* of creates that name none */

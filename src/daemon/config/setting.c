@@ -109,6 +109,8 @@ const struct setting settings[] = {
 	{"pool", "min", "pool-min", SETTING_COUNT, AT(pool_min), 0, POOL_MAX, "least number of sandboxes that are made ahead"},
 	{"pool", "max", "pool-max", SETTING_COUNT, AT(pool_max), 0, POOL_MAX, "most sandboxes that are made ahead, as demand asks; 0: none"},
 	{"pool", "memory", "pool-memory", SETTING_SIZE, AT(pool_memory), 0, TIB, "most memory that sandboxes made ahead use together"},
+	{"pool", "reserve", "pool-reserve", SETTING_COUNT, AT(pool_reserve), 0, POOL_MAX, "most sandboxes that are made ahead because projects have announced them, beside pool.max; 0: none"},
+	{"pool", "reserve_memory", "pool-reserve-memory", SETTING_SIZE, AT(pool_reserve_memory), 0, TIB, "most memory that those use together (default: a quarter of the host's)"},
 	{"pool", "languages", "pool-language", SETTING_LIST, AT(pool_languages), 0, 0, "interpreter that runs already in sandboxes made ahead; give it again for more"},
 	{"templates", "build", "templates-build", SETTING_LIST, AT(templates_build), 0, 0, "recipe that comes with cloche (python, kernel …): built at the start if there is no shared template of that name; give it again for more"},
 	{"templates", "sources", "templates-sources", SETTING_STRING, AT(templates_sources), 0, 0, "apt sources that templates are built from: a directory or file (default /etc/apt)"},

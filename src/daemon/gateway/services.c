@@ -352,6 +352,8 @@ static int open_fleet(struct gateway *g, struct err *err)
 		.pool_min = c->pool_min,
 		.pool_max = c->is_sweep ? 0 : c->pool_max,
 		.pool_memory_bytes = c->pool_memory,
+		.pool_reserve_max = c->pool_reserve,
+		.pool_reserve_bytes = c->pool_reserve_memory,
 		.pool_languages = c->pool_languages,
 	};
 

@@ -77,6 +77,10 @@ struct fleet_config {
 	 * none. */
 	uint32_t pool_min, pool_max;
 	uint64_t pool_memory_bytes;
+	/* And for reservations (pool_reservation.c): beside those at most so many, of at most so
+	 * much memory; 0 = a part of the host's. */
+	uint32_t pool_reserve_max;
+	uint64_t pool_reserve_bytes;
 	char **pool_languages; /* NULL-terminated: interpreters that they have running; or NULL */
 	const struct pool_timing *pool_timing; /* NULL = the usual (pool.h) */
 	/* The broker died: there is nothing left to do but exit and be started anew. NULL: stops

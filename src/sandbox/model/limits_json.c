@@ -43,7 +43,7 @@ void limits_to_json(const struct guest_limits *limits, const struct exec_limits 
 	json_open_object(w, "limits");
 	for (size_t i = 0; i < GUEST_LIMITS_COUNT; i++)
 		put_one(&limit_table[i], limits, w);
-	for (size_t i = GUEST_LIMITS_COUNT; i < LIMITS_COUNT; i++)
+	for (size_t i = GUEST_LIMITS_COUNT; of_execs && i < LIMITS_COUNT; i++)
 		put_one(&limit_table[i], of_execs, w);
 	json_close_object(w);
 }

@@ -7,5 +7,6 @@
 
 void limits_to_row(const struct guest_limits *limits, struct json_writer *w);
 must_check int limits_read_row(const json_t *object, struct guest_limits *ret);
+/* of_execs may be NULL. */
 void limits_to_json(const struct guest_limits *limits, const struct exec_limits *of_execs,
                     struct json_writer *w);

@@ -18,11 +18,18 @@ struct lifecycle_ops {
 	void (*retain)(struct sandbox *s); /* remembers an ended one for a while */
 };
 
+struct spare_kind { /* of which a spare would do; all is borrowed */
+	const char *project_id;
+	struct share *share; /* NULL: there are none */
+	uint32_t engine;
+	const struct template *template; /* NULL: host */
+	const struct guest_limits *limits;
+	bool has_door; /* one with a door is preferred (network_ahead()); else it has none */
+};
+
 struct spare_ops { /* pool/pool.h, pool/warm_copy.h and pool/warm_up.h say more */
 	void (*look)(struct pool *p);
-	struct sandbox *(*offer)(struct pool *p, struct share *share, uint32_t engine,
-	                         const struct template *t, const struct guest_limits *limits,
-	                         bool has_door);
+	struct sandbox *(*offer)(struct pool *p, const struct spare_kind *kind);
 	void (*take)(struct sandbox *s);
 	struct share *(*share)(const struct spare *spare);
 	bool (*is_short)(const struct spare *spare);

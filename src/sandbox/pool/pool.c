@@ -9,7 +9,8 @@
  *	filling --> ready --> taken
  *	    +---------+--> ending --> (freed)
  *
- * pool_demand.c decides how many there are.
+ * pool_demand.c decides how many there are; pool_reservation.c, how many of those that a project
+ * has announced.
  *
  * When: running creates come first. A fill starts only while its project has no create under way,
  * at most FILLS_MAX at once, and a moment after the claim that made it necessary, so that it does
@@ -19,7 +20,8 @@
  *
  * For whom: each claim is owed a fill, and the fill is charged to the claim's project. While
  * several projects claim, none may be owed more than an equal part of the ready and owed spares. So
- * a burst of one project leaves the others their part, and continues without spares.
+ * a burst of one project leaves the others their part, and continues without spares. Spares of a
+ * reservation are made behind all of these, and given to its project alone.
  */
 #include "sandbox/pool/pool.h"
 
@@ -31,6 +33,7 @@
 #include "sandbox/model/find.h"
 #include "sandbox/network/network.h"
 #include "sandbox/pool/pool_demand.h"
+#include "sandbox/pool/pool_reservation.h"
 #include "sandbox/pool/warm_copy.h"
 #include "sandbox/pool/warm_up.h"
 #include "sandbox/storage/template.h"
@@ -60,7 +63,7 @@ static bool is_of_use(const struct spare *spare)
 	return spare->s->state == SANDBOX_CREATING;
 }
 
-static size_t count(const struct pool *p, const struct demand *demand, bool only_ready)
+size_t pool_count(const struct pool *p, const struct demand *demand, bool only_ready)
 {
 	size_t n = 0;
 
@@ -72,17 +75,29 @@ static size_t count(const struct pool *p, const struct demand *demand, bool only
 
 static size_t count_filling(const struct pool *p)
 {
-	return count(p, NULL, false) - count(p, NULL, true);
+	return pool_count(p, NULL, false) - pool_count(p, NULL, true);
 }
 
 /* The oldest are ended first. */
 static void end_surplus(struct pool *p)
 {
 	list_for_each (&p->spares, struct spare, spare, link)
-		if (spare->is_ready && !spare->is_seed &&
-		    (!spare->demand || !id_has_own_tag(spare->s->id) ||
-		     count(p, spare->demand, true) > spare->demand->wanted))
-			sandbox_end(spare->s, END_DELETED, NULL, "it was not needed");
+		if (spare->demand)
+			spare->demand->surplus = 0;
+	list_for_each (&p->spares, struct spare, spare, link)
+		if (spare->demand && is_of_use(spare) && spare->is_ready)
+			spare->demand->surplus++;
+	list_for_each (&p->spares, struct spare, spare, link) {
+		struct demand *demand = spare->demand;
+
+		if (!spare->is_ready || spare->is_seed || !is_of_use(spare))
+			continue;
+		if (demand && id_has_own_tag(spare->s->id) && demand->surplus <= demand->wanted)
+			continue;
+		if (demand)
+			demand->surplus--;
+		sandbox_end(spare->s, END_DELETED, NULL, "it was not needed");
+	}
 }
 
 static struct claimer *claimer_of(struct pool *p, struct share *share)
@@ -113,9 +128,9 @@ static bool is_within_part(const struct pool *p, const struct claimer *mine, siz
 	return n <= 1 || mine->owed * n < ready + owed;
 }
 
-static bool has_creates(const struct pool *p, const struct claimer *c)
+bool pool_has_creates(const struct pool *p, const struct share *share)
 {
-	return (c->share ? c->share->n_creating : p->fleet->n_creating) > 0;
+	return (share ? share->n_creating : p->fleet->n_creating) > 0;
 }
 
 /* The project whose turn it is to have a spare made; NULL for none. A spare for no particular
@@ -125,7 +140,7 @@ static struct claimer *next_claimer(struct pool *p)
 	bool is_owed = false;
 
 	list_for_each (&p->claimers, struct claimer, c, link) {
-		if (c->owed > 0 && !has_creates(p, c))
+		if (c->owed > 0 && !pool_has_creates(p, c->share))
 			return c;
 		is_owed |= c->owed > 0;
 	}
@@ -177,37 +192,61 @@ static void back_off(struct pool *p, const struct err *err)
 static void forgive(struct pool *p)
 {
 	list_for_each (&p->demands, struct demand, demand, link)
-		if (count(p, demand, false) < demand->wanted)
+		if (pool_count(p, demand, false) < demand->wanted)
 			return;
 	list_for_each (&p->claimers, struct claimer, c, link)
 		c->owed = 0;
 }
 
-static void fill_up(struct pool *p)
+/* False: one could not be begun. */
+static bool fill_demands(struct pool *p)
 {
-	uint64_t from_us = MAX(p->not_before_us, p->quiet_until_us);
 	struct claimer *c = next_claimer(p);
 	struct err err;
 
-	if (!c || fleet_check_disk(p->fleet, NULL) < 0)
-		return; /* called again when the creates end or the disk has room */
-	if (loop_now_us(p->loop) < from_us) {
-		loop_timer_set(p->soon, from_us);
-		return;
-	}
+	if (!c)
+		return true; /* called again when the creates end */
 	list_for_each (&p->demands, struct demand, demand, link) {
-		while (count(p, demand, false) < demand->wanted && count_filling(p) < FILLS_MAX) {
+		while (pool_count(p, demand, false) < demand->wanted &&
+		       count_filling(p) < FILLS_MAX) {
 			if (fill(p, demand, c->share, &err) < 0) {
 				back_off(p, &err);
-				return;
+				return false;
 			}
 			pay(p, c);
 			c = next_claimer(p);
 			if (!c)
-				return;
+				return true;
 		}
 	}
 	forgive(p);
+	return true;
+}
+
+static void fill_reservations(struct pool *p)
+{
+	struct share *share;
+	struct demand *demand;
+	struct err err;
+
+	while (count_filling(p) < FILLS_MAX && (demand = reservations_next(p, &share))) {
+		if (fill(p, demand, share, &err) < 0) {
+			back_off(p, &err);
+			return;
+		}
+	}
+}
+
+static void fill_up(struct pool *p)
+{
+	uint64_t from_us = MAX(p->not_before_us, p->quiet_until_us);
+
+	if (fleet_check_disk(p->fleet, NULL) < 0)
+		return; /* called again when the disk has room */
+	if (loop_now_us(p->loop) < from_us)
+		loop_timer_set(p->soon, from_us);
+	else if (fill_demands(p))
+		fill_reservations(p);
 }
 
 static void on_soon(struct loop *loop, void *arg)
@@ -267,7 +306,8 @@ bool pool_is_short(const struct spare *spare)
 {
 	const struct demand *demand = spare->demand;
 
-	return demand && count(spare->pool, demand, true) * SHORT_PART < demand->wanted;
+	return demand && !demand->reservation &&
+	       pool_count(spare->pool, demand, true) * SHORT_PART < demand->wanted;
 }
 
 /* Notes the claim. Returns the spare, or NULL if the project would have more than its part. */
@@ -275,7 +315,7 @@ static struct spare *claim(struct pool *p, struct share *share, const struct dem
                            struct spare *spare)
 {
 	struct claimer *c = claimer_of(p, share);
-	const size_t ready = count(p, demand, true);
+	const size_t ready = pool_count(p, demand, true);
 
 	c->last_us = loop_now_us(p->loop);
 	if (spare && !is_within_part(p, c, ready))
@@ -288,38 +328,60 @@ static struct spare *claim(struct pool *p, struct share *share, const struct dem
 	return spare;
 }
 
-struct sandbox *pool_offer(struct pool *p, struct share *share, uint32_t engine,
-                           const struct template *t, const struct guest_limits *limits,
-                           bool has_door)
+static struct spare *offer_learnt(struct pool *p, const struct spare_kind *of)
 {
-	const struct demand_kind kind = {.engine = engine,
-	                                 .template_id = t ? template_id(t) : "",
-	                                 .limits = limits,
-	                                 .has_door = has_door};
-	struct demand *demand = p->is_open ? demand_find(p, &kind) : NULL;
+	const struct demand_kind kind = demand_kind_of(of);
+	struct demand *demand = demand_find(p, &kind);
 	struct spare *spare = demand ? find_ready(p, demand) : NULL;
 
-	if (demand) {
-		demand_claim(p, demand);
-		if (!spare && has_door) { /* its door is then opened while its owner waits */
-			struct demand *plain = demand_without_door(p, demand);
+	if (!demand)
+		return NULL;
+	demand_claim(p, demand);
+	if (!spare && of->has_door) { /* its door is then opened while its owner waits */
+		struct demand *plain = demand_without_door(p, demand);
 
-			spare = plain ? find_ready(p, plain) : NULL;
-			demand = spare ? plain : demand;
-		}
-		if (!loop_timer_is_set(p->beat))
-			loop_timer_set_in(p->beat, p->timing.beat_us);
-		spare = claim(p, share, demand, spare);
-		pool_look(p);
+		spare = plain ? find_ready(p, plain) : NULL;
+		demand = spare ? plain : demand;
 	}
-	p->misses += p->is_open && !spare;
+	if (!loop_timer_is_set(p->beat))
+		loop_timer_set_in(p->beat, p->timing.beat_us);
+	return claim(p, of->share, demand, spare);
+}
+
+/* The project has reserved it, so nobody's part is asked for; pool_take() counts it. */
+static struct spare *offer_reserved(struct pool *p, struct reservation *r)
+{
+	struct spare *spare = find_ready(p, reservation_demand(r));
+
+	if (spare)
+		p->quiet_until_us = loop_now_us(p->loop) + p->timing.pause_us;
+	else
+		reservation_count(r);
+	return spare;
+}
+
+struct sandbox *pool_offer(struct pool *p, const struct spare_kind *kind)
+{
+	struct reservation *r = p->is_open ? reservation_of(p, kind) : NULL;
+	struct spare *spare = r ? offer_reserved(p, r) : NULL;
+
+	if (!p->is_open)
+		return NULL;
+	if (!spare)
+		spare = offer_learnt(p, kind);
+	pool_look(p);
+	p->misses += !spare;
 	return spare ? spare->s : NULL;
 }
 
 void pool_take(struct sandbox *s)
 {
+	struct demand *demand = s->spare->demand;
+
 	s->spare->pool->hits++;
 	(void)release(s->spare);
+	if (demand && demand->reservation)
+		reservation_count(demand->reservation);
 }
 
 struct sandbox *pool_find(struct pool *p, const char *id)
@@ -491,15 +553,16 @@ void pool_on_gone(struct sandbox *s)
 
 void pool_figures(const struct pool *p, struct pool_figures *ret)
 {
-	*ret = (struct pool_figures){.ready = count(p, NULL, true),
+	*ret = (struct pool_figures){.ready = pool_count(p, NULL, true),
 	                             .hits = p->hits,
 	                             .misses = p->misses,
 	                             .failures = p->n_failures};
-	list_for_each (&p->demands, struct demand, demand, link) {
+	list_for_each (&p->demands, const struct demand, demand, link)
 		ret->target += demand->wanted;
-		if (engine_traits(demand->engine)->has_own_kernel)
-			ret->ready_vms += count(p, demand, true);
-	}
+	ret->target += reservations_wanted(p);
+	list_for_each (&p->spares, const struct spare, spare, link)
+		ret->ready_vms += is_of_use(spare) && spare->is_ready && !spare->is_seed &&
+		                  engine_traits(spare->s->engine)->has_own_kernel;
 }
 
 int pool_new(struct fleet *fleet, struct pool **ret, struct err *err)
@@ -515,6 +578,7 @@ int pool_new(struct fleet *fleet, struct pool **ret, struct err *err)
 	p->soon = loop_timer_new(p->loop, on_soon, p);
 	p->beat = loop_timer_new(p->loop, on_beat, p);
 	demands_init(p);
+	reservations_init(p);
 	for (char **name = c->pool_languages; name && *name; name++) {
 		const struct language *language;
 		int r = language_check(*name, "pool.languages", &language, err);
@@ -559,6 +623,7 @@ void pool_free(struct pool *p)
 		sandbox_free(release(spare));
 	list_for_each (&p->claimers, struct claimer, c, link)
 		free(c);
+	reservations_done(p);
 	demands_done(p);
 	loop_timer_free(p->soon);
 	loop_timer_free(p->beat);

@@ -8,6 +8,7 @@
 #include "sandbox/model/sandbox_private.h"
 
 struct pool;
+struct spare_kind;
 
 struct pool_timing {
 	uint64_t pause_us; /* after a claim, while spares are left */
@@ -23,13 +24,9 @@ void pool_open(struct pool *p); /* begins to fill: the fleet is ready */
 void pool_close(struct pool *p, loop_fn done, void *arg);
 void pool_look(struct pool *p); /* the count of sandboxes or creates has changed */
 
-/* A ready spare of that engine, template (NULL = host) and size for a project of that share (which
- * may be NULL), or NULL; counts as demand either way. has_door: one with a door is preferred
- * (network_ahead()); else it has none. The pool owns it until pool_take(), and may end it before.
- */
-struct sandbox *pool_offer(struct pool *p, struct share *share, uint32_t engine,
-                           const struct template *t, const struct guest_limits *limits,
-                           bool has_door);
+/* A ready spare that would do, or NULL; counts as demand either way. The pool owns it until
+ * pool_take(), and may end it before. */
+struct sandbox *pool_offer(struct pool *p, const struct spare_kind *kind);
 struct share *pool_share(const struct spare *spare); /* of the claim that it is made for */
 bool pool_is_short(const struct spare *spare); /* few of its kind are left: it is needed soon */
 void pool_take(struct sandbox *s);             /* it has an owner now */

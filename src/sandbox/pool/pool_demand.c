@@ -17,6 +17,7 @@
 #include "sandbox/pool/pool_demand.h"
 
 #include "sandbox/model/create_rules.h"
+#include "sandbox/pool/pool_reservation.h"
 #include "sandbox/pool/warm_copy.h"
 #include "sandbox/storage/guest_kernel.h"
 #include "sandbox/storage/template.h"
@@ -28,21 +29,41 @@
 #define ONE         UINT64_C(1000) /* demand is in thousandths of a spare */
 #define WORTH       (3 * ONE)      /* claims of another size, before it gets spares */
 
-static struct demand *demand_new(struct pool *p, const struct demand_kind *kind)
+static void set_kind(struct demand *demand, const struct demand_kind *kind)
 {
-	struct demand *demand = xnew0(struct demand);
-
 	demand->engine = kind->engine;
 	(void)snprintf(demand->template_id, sizeof(demand->template_id), "%s", kind->template_id);
 	demand->limits = *kind->limits;
 	demand->has_door = kind->has_door;
+}
+
+struct demand_kind demand_kind_of(const struct spare_kind *kind)
+{
+	return (struct demand_kind){.engine = kind->engine,
+	                            .template_id =
+	                                    kind->template ? template_id(kind->template) : "",
+	                            .limits = kind->limits,
+	                            .has_door = kind->has_door};
+}
+
+void demand_set(struct demand *demand, const struct spare_kind *kind)
+{
+	const struct demand_kind of = demand_kind_of(kind);
+
+	set_kind(demand, &of);
+}
+
+static struct demand *demand_new(struct pool *p, const struct demand_kind *kind)
+{
+	struct demand *demand = xnew0(struct demand);
+
+	set_kind(demand, kind);
 	list_append(&p->demands, &demand->link);
 	p->n_demands++;
 	return demand;
 }
 
-/* Ends its spares, which are of no use any more. */
-static void demand_clear(struct pool *p, const struct demand *demand)
+void demand_clear(struct pool *p, const struct demand *demand)
 {
 	list_for_each (&p->spares, struct spare, spare, link)
 		if (spare->demand == demand)
@@ -76,7 +97,7 @@ static struct demand_kind kind_of(const struct demand *demand)
 	                            .has_door = demand->has_door};
 }
 
-static bool is_of_kind(const struct demand *demand, const struct demand_kind *kind)
+bool demand_is_of_kind(const struct demand *demand, const struct demand_kind *kind)
 {
 	return demand->engine == kind->engine && demand->has_door == kind->has_door &&
 	       limits_are_equal(&demand->limits, kind->limits) &&
@@ -86,7 +107,7 @@ static bool is_of_kind(const struct demand *demand, const struct demand_kind *ki
 static struct demand *find_known(const struct pool *p, const struct demand_kind *kind)
 {
 	list_for_each (&p->demands, struct demand, demand, link)
-		if (is_of_kind(demand, kind))
+		if (demand_is_of_kind(demand, kind))
 			return demand;
 	return NULL;
 }
@@ -96,8 +117,9 @@ static size_t least(const struct pool *p, const struct demand *demand)
 	struct demand_kind of_default = kind_of(default_of(p));
 
 	of_default.has_door = true;
-	return is_default(p, demand) || is_of_kind(demand, &of_default) ? p->fleet->config.pool_min
-	                                                                : 0;
+	return is_default(p, demand) || demand_is_of_kind(demand, &of_default)
+	               ? p->fleet->config.pool_min
+	               : 0;
 }
 
 /* The default template or engine may have changed. */
@@ -118,7 +140,7 @@ static void set_default(struct pool *p)
 	(void)snprintf(demand->template_id, sizeof(demand->template_id), "%s", id);
 }
 
-static bool can_fill(const struct pool *p, const struct demand *demand)
+bool demand_can_fill(const struct pool *p, const struct demand *demand)
 {
 	const struct template *t = template_find_id(p->fleet, demand->template_id);
 
@@ -132,7 +154,7 @@ static size_t wish(const struct pool *p, const struct demand *demand)
 {
 	const size_t n = (size_t)((demand->target + ONE - 1) / ONE);
 
-	if (!can_fill(p, demand))
+	if (!demand_can_fill(p, demand))
 		return 0;
 	if (!is_default(p, demand) && demand->claims < WORTH)
 		return least(p, demand);
@@ -154,6 +176,17 @@ static void set_wanted(struct pool *p)
 		room -= demand->wanted;
 		bytes -= demand->wanted * each;
 	}
+}
+
+/* What sandboxes and the demands leave of the host's room. */
+static size_t room_left(const struct pool *p)
+{
+	const struct fleet *fleet = p->fleet;
+	size_t n = fleet->n_alive;
+
+	list_for_each (&p->demands, const struct demand, demand, link)
+		n += demand->wanted;
+	return fleet->config.sandboxes_max > n ? fleet->config.sandboxes_max - n : 0;
 }
 
 /* Boots a machine while nobody waits for it, and makes a warm copy of it. A copy from an earlier
@@ -210,6 +243,7 @@ void demands_look(struct pool *p)
 	set_default(p);
 	set_wanted(p);
 	seed_default(p);
+	reservations_look(p, room_left(p));
 }
 
 struct demand *demand_find(struct pool *p, const struct demand_kind *kind)

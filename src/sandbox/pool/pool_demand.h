@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* How many spares of each kind there should be (pool_demand.c); and what the pool's two files
+/* How many spares of each kind there should be (pool_demand.c); and what the pool's files
  * share. */
+#include "sandbox/model/ops.h"
 #include "sandbox/pool/pool.h"
 
 #define LANGUAGES_MAX 4
@@ -19,9 +20,11 @@ struct demand {
 	struct guest_limits limits;
 	bool has_door; /* network_ahead() */
 	uint64_t owed, owed_at_us;
-	uint64_t target; /* in thousandths, before any bound */
-	uint64_t claims; /* fading */
-	size_t wanted;   /* target, bounded */
+	uint64_t target;                 /* in thousandths, before any bound */
+	uint64_t claims;                 /* fading */
+	size_t wanted;                   /* target, bounded */
+	size_t surplus;                  /* of ready ones; while pool.c ends them */
+	struct reservation *reservation; /* that it is of; NULL: learnt from claims */
 };
 
 /* A project that has recently made creates that a spare would fit. */
@@ -51,6 +54,8 @@ struct pool {
 	const struct language *languages[LANGUAGES_MAX];
 	size_t n_languages;
 	struct list demands, spares, claimers;
+	struct list reservations; /* pool_reservation.c */
+	struct loop_timer *expiry;
 	size_t n_demands;
 	bool is_open;
 	struct loop_timer *soon, *beat;
@@ -76,8 +81,20 @@ struct demand_kind { /* borrowed */
 	const struct guest_limits *limits;
 	bool has_door;
 };
+struct demand_kind demand_kind_of(const struct spare_kind *kind);
+bool demand_is_of_kind(const struct demand *demand, const struct demand_kind *kind);
+void demand_set(struct demand *demand, const struct spare_kind *kind);
+/* Takes its spares from it: they are of no use any more, and end soon. */
+void demand_clear(struct pool *p, const struct demand *demand);
+/* Its template is there, and what its spares start from. */
+bool demand_can_fill(const struct pool *p, const struct demand *demand);
 /* NULL: too many are in use. */
 struct demand *demand_find(struct pool *p, const struct demand_kind *kind);
 /* Of the same kind but for the door; NULL: there is none. */
 struct demand *demand_without_door(struct pool *p, const struct demand *demand);
 void demand_claim(struct pool *p, struct demand *demand);
+
+/* pool.c: of a demand, or (NULL) of all */
+size_t pool_count(const struct pool *p, const struct demand *demand, bool only_ready);
+/* Creates of that share, or of all if there are no shares, are under way. */
+bool pool_has_creates(const struct pool *p, const struct share *share);

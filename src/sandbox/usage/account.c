@@ -82,6 +82,21 @@ int account_check_possible(struct fleet *fleet, const char *project_id, const ch
 	                           : 0;
 }
 
+bool account_has_room(struct fleet *fleet, const char *project_id, const char *key_id,
+                      const struct guest_limits *limits, struct quota_held *ahead)
+{
+	const struct quota_owner owner = {project_id, key_id};
+	const struct quota_held one = held_by(limits);
+	struct quota_held sum = *ahead;
+
+	for (unsigned i = 0; i < QUOTA_HELD_COUNT; i++)
+		sum.of[i] += one.of[i];
+	if (fleet->config.quota && !quota_has_room(fleet->config.quota, &owner, &sum))
+		return false;
+	*ahead = sum;
+	return true;
+}
+
 /* Gives back everything that it holds beyond keeps. */
 static void give_back(struct sandbox *s, const struct quota_held *keeps)
 {

@@ -35,6 +35,9 @@ must_check int account_admit(struct fleet *fleet, const char *project_id, const 
 must_check int account_check_possible(struct fleet *fleet, const char *project_id,
                                       const char *key_id, const struct guest_limits *limits,
                                       struct err *err);
+/* Whether it would be admitted beside what *ahead says; if so, adds it to that. */
+bool account_has_room(struct fleet *fleet, const char *project_id, const char *key_id,
+                      const struct guest_limits *limits, struct quota_held *ahead);
 /* As account_admit(), for new limits; account_on_limits() must follow, also after a failure. */
 must_check int account_admit_limits(struct sandbox *s, const struct guest_limits *limits,
                                     struct err *err);

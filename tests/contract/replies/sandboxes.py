@@ -246,6 +246,21 @@ def create_batch(api, box):
 delete_batch = create_batch
 
 
+def create_reservation(api, box):
+    body = {"count": 2, "duration_ms": 60000, "template": "host", "limits": {"memory_mib": 72}, "tags": {"a": "b"}}
+    assert not mistakes(OPERATIONS["create_reservation"].body_types["application/json"]["schema"], body)
+    status, made = api("create_reservation", body=body)
+    assert (status, made["count"], made["left"], made["template"], made["limits"]["memory_mib"]) == (201, 2, 2, "host", 72)
+    assert api("get_reservation", reservation=made["id"])[1]["expires_us"] == made["expires_us"]
+    assert made["id"] in [one["id"] for one in api("list_reservations")[1]["reservations"]]
+    assert api("create_reservation", body={**body, "name": "one"})[0] == 400
+    assert api("delete_reservation", reservation=made["id"])[1] == {"id": made["id"]}
+    assert api("delete_reservation", reservation=made["id"])[0] == 404
+
+
+list_reservations = get_reservation = delete_reservation = create_reservation
+
+
 def fork_sandbox(api, box):
     body = {"count": 2, "memory": False, "tags": {"a": "b"}, "timeout_ms": 60000}
     assert not mistakes(OPERATIONS["fork_sandbox"].body_types["application/json"]["schema"], body)

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { Client, ClocheError, Sandbox } from "cloche";
 
 const [table, engine, template, id] = process.argv.slice(2);
-const SECONDS = new Set(["timeout", "idle_timeout", "expires_in"]);
+const SECONDS = new Set(["timeout", "idle_timeout", "expires_in", "duration"]);
 const client = new Client({ timeoutMs: 150_000 }); // a vm that is emulated boots slowly
 const place = { engine, template: template || undefined };
 const sandbox = await (id ? Sandbox.get(id, { client }) : Sandbox.create({ client, ...place }));

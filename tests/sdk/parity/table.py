@@ -83,6 +83,12 @@ USE = [
     row("client.history", range="2h", fails="InvalidField"),
     row("client.templates", show=["name"]),
     row("client.quota", show=["limits"]),
+    row("client.reserve", 2, engine=of("engine"), template=of("template"), duration=60, keep="announced", show=["count", "left"], gives={"count": 2, "left": 2}),
+    row("client.reservation", of("announced.id"), show=["engine", "count"]),
+    row("client.reservations", show=["count"], gives=[{"count": 2}]),
+    row("client.release", of("announced.id")),
+    row("client.reservation", of("announced.id"), fails="NotFound"),
+    row("client.reserve", 0, fails="InvalidField"),
 ]
 # Interpreters that end and start.
 CONTEXTS = [

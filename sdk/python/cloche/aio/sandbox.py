@@ -123,6 +123,28 @@ class AsyncClient(AsyncAccount, AsyncImages):
         """Ends all sandboxes of a batch, and those that it still waits for: {batch_id, deleted}."""
         return await self.call(request("DELETE", ["batches", batch_id]))
 
+    async def reserve(self, count: int, *, duration: Optional[float] = None, **fields: Unpack[SandboxFields]) -> Json:
+        """Says that `count` creates with these fields will come within `duration` seconds (600), so that their sandboxes are made ahead.
+
+        Only creates of this project get them. The reply, and `reservation()` later, tells how many are `ready`, and what limits them.
+        """
+        own = own_words(fields)
+        key = own.pop("idempotency_key", None) or uuid.uuid4().hex
+        body = {**create_body(**own), "count": count, "duration_ms": milliseconds(duration)}
+        return await self.call(request("POST", ["pool"], body=body, idempotency_key=key, timeout=FOREVER))
+
+    async def reservations(self) -> List[Json]:
+        """Those of the project that still hold."""
+        return list((await self.call(request("GET", ["pool"])))["reservations"])
+
+    async def reservation(self, reservation_id: str) -> Json:
+        """One of them; NotFound once it has expired or all its creates have come."""
+        return await self.call(request("GET", ["pool", reservation_id]))
+
+    async def release(self, reservation_id: str) -> None:
+        """Ends a reservation, with those of its sandboxes that nobody has taken."""
+        await self.call(request("DELETE", ["pool", reservation_id]))
+
     async def get(self, id_or_name: str) -> "AsyncSandbox":
         """By id or name, from anywhere."""
         return AsyncSandbox._of(self, SandboxInfo.from_json(await self.call(request("GET", ["sandboxes", id_or_name]))))

@@ -124,6 +124,28 @@ class Client(Account, Images):
         """Ends all sandboxes of a batch, and those that it still waits for: {batch_id, deleted}."""
         return self.call(request("DELETE", ["batches", batch_id]))
 
+    def reserve(self, count: int, *, duration: Optional[float] = None, **fields: Unpack[SandboxFields]) -> Json:
+        """Says that `count` creates with these fields will come within `duration` seconds (600), so that their sandboxes are made ahead.
+
+        Only creates of this project get them. The reply, and `reservation()` later, tells how many are `ready`, and what limits them.
+        """
+        own = own_words(fields)
+        key = own.pop("idempotency_key", None) or uuid.uuid4().hex
+        body = {**create_body(**own), "count": count, "duration_ms": milliseconds(duration)}
+        return self.call(request("POST", ["pool"], body=body, idempotency_key=key, timeout=FOREVER))
+
+    def reservations(self) -> List[Json]:
+        """Those of the project that still hold."""
+        return list((self.call(request("GET", ["pool"])))["reservations"])
+
+    def reservation(self, reservation_id: str) -> Json:
+        """One of them; NotFound once it has expired or all its creates have come."""
+        return self.call(request("GET", ["pool", reservation_id]))
+
+    def release(self, reservation_id: str) -> None:
+        """Ends a reservation, with those of its sandboxes that nobody has taken."""
+        self.call(request("DELETE", ["pool", reservation_id]))
+
     def get(self, id_or_name: str) -> "Sandbox":
         """By id or name, from anywhere."""
         return Sandbox._of(self, SandboxInfo.from_json(self.call(request("GET", ["sandboxes", id_or_name]))))

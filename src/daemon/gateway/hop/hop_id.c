@@ -10,7 +10,7 @@
 #include <strings.h>
 
 /* Kinds of ids that stand in paths, and belong to one node. */
-static const char *const kinds[] = {"sb", "sn", "vo", "bld", "gr", "bt", "mcp"};
+static const char *const kinds[] = {"sb", "sn", "vo", "bld", "gr", "bt", "rs", "mcp"};
 /* Segments behind which E2B's clients write an id without its kind. */
 static const struct {
 	const char *segment, *kind;
