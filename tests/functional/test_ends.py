@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """How commands and sandboxes end: timeouts, signals, whole trees, deletes at bad moments."""
 
+import contextlib
+import os
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from cloche import errors
+from harness import audit
 from harness.daemon import PATIENCE, wait_for
 
 TREE = """
@@ -194,3 +198,44 @@ def test_killing_everything_inside_leaves_the_sandbox_usable(sandbox):
     sandbox.run("kill -9 -1", user="root")
     assert e.wait(60).signal == 9
     assert sandbox.run("echo alive").stdout == "alive\n"
+
+
+FREEZER = Path("/sys/fs/cgroup/freezer")
+
+
+@contextlib.contextmanager
+def frozen(pid):
+    """It gets no CPU meanwhile, as on a busy host. Of this freezer alone even a SIGKILL waits."""
+    group = FREEZER / f"cloche-test-{pid}"
+    home = FREEZER / next(line.split(":")[2].lstrip("/") for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines() if ":freezer:" in line)
+    group.mkdir()
+    try:
+        (group / "cgroup.procs").write_text(str(pid))
+        (group / "freezer.state").write_text("FROZEN")
+        wait_for(lambda: (group / "freezer.state").read_text() == "FROZEN\n", what="a process that is frozen")
+        yield
+    finally:
+        (group / "freezer.state").write_text("THAWED")
+        with contextlib.suppress(OSError):  # it has died
+            (home / "cgroup.procs").write_text(str(pid))
+        wait_for(lambda: not (group / "cgroup.procs").read_text(), what="an empty group")
+        group.rmdir()
+
+
+@pytest.mark.jail("processes of a vm are not the host's")
+@pytest.mark.skipif(not (FREEZER / "cgroup.procs").exists(), reason="no freezer of cgroup v1, below which a SIGKILL would wait")
+def test_what_was_killed_and_has_not_died_yet_runs_no_command(sandbox):
+    """The agent forks a child ahead of the next command: on a busy host it may be long dying of a kill of everything."""
+    def standbys():
+        return [p for p in audit.processes_of_cgroups({sandbox.id}) if audit.comm_of(p) == "cloche-standby"]
+
+    killer = sandbox.start("echo up; read x; kill -9 -1", user="root", open_stdin=True)
+    next(x for x in killer.output() if x.type == "stdout")
+    (standby,) = wait_for(standbys, what="a child that waits")
+    with frozen(standby):
+        killer.write_stdin(b"go\n", eof=True)
+        killer.wait(60)
+        assert os.path.exists(f"/proc/{standby}"), "it has died at once"
+        alive = sandbox.start("echo alive")
+        wait_for(lambda: alive.refresh().is_over, what="the end of a command that nobody killed")
+    assert alive.wait(60).exit_code == 0

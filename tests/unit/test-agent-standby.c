@@ -9,6 +9,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
 
 #define DEADLINE_US (UINT64_C(20000000) * test_patience())
 
@@ -116,6 +118,27 @@ TEST_FORKED(a_standby_that_is_stopped_or_killed_is_done_without, 60)
 		told_done(&t);
 		host_await_death(pid);
 	}
+}
+
+/* It is held where it dies, as it may be on a busy host for want of a CPU. */
+TEST_FORKED(a_standby_that_is_about_to_die_is_done_without, 60)
+{
+	struct told t;
+	pid_t pid;
+	int status;
+
+	host_start();
+	pid = await_standby();
+	CHECK_INT(ptrace(PTRACE_SEIZE, pid, NULL, PTRACE_O_TRACEEXIT), 0);
+	CHECK_INT(kill(pid, SIGKILL), 0);
+	CHECK_INT(waitpid(pid, &status, __WALL), pid);
+	CHECK_INT(status >> 8, SIGTRAP | PTRACE_EVENT_EXIT << 8);
+	host_exec(&t, "echo fine");
+	CHECK_STR(buf_str(&t.out), "fine\n");
+	CHECK(t.pid != (uint32_t)pid);
+	told_done(&t);
+	CHECK_INT(ptrace(PTRACE_DETACH, pid, NULL, NULL), 0);
+	host_await_death(pid);
 }
 
 TEST_FORKED(a_standby_keeps_no_pipe_of_a_running_exec_open, 60)

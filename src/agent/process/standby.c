@@ -12,14 +12,18 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 
 #define FIRST_US    50000 /* many sandboxes live shorter, and run code only */
 #define PAUSE_US    10000
 #define MESSAGE_MAX (32 * 1024)
+/* Of the flags in /proc/PID/stat: PF_EXITING and PF_SIGNALED of include/linux/sched.h. */
+#define IS_EXITING  0x4U
+#define IS_SIGNALED 0x400U
 
 /* Where a standby has its fds while it waits: above those of launch.h. */
 enum { STANDBY_NULL_FD = LAUNCH_FDS, STANDBY_SOCKET_FD, STANDBY_FDS };
@@ -130,12 +134,46 @@ void standby_renew(struct standby *s)
 	standby_defer(s);
 }
 
-/* Root inside may have stopped it, and whoever got it would wait for ever. */
-static bool is_stopped(pid_t pid)
+static int open_stat(pid_t pid)
 {
-	siginfo_t info = {0};
+	char path[48];
 
-	return waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOHANG | WNOWAIT) < 0 || info.si_pid > 0;
+	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	/* Root inside may have put something else there: nothing here waits for it. */
+	return open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
+}
+
+/* "PID (NAME) STATE …", as proc_pid_stat(5) has it. NAME may hold anything, parentheses too. */
+static bool read_stat(pid_t pid, char *state, unsigned *flags, unsigned long *pending)
+{
+	auto_fd int fd = open_stat(pid);
+	char text[1024];
+	const ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	const char *at;
+
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	at = strrchr(text, ')');
+	return at && sscanf(at + 1,
+	                    " %c %*s %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s"
+	                    " %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %lu",
+	                    state, flags, pending) == 3;
+}
+
+/*
+ * Root inside may have stopped it, and whoever got it would wait for ever. Or killed it: on a busy
+ * host it may take long until one that was sent a SIGKILL has run so far that its end is seen. It
+ * would take what it is handed into its grave, though the exec came after the kill was over.
+ */
+static bool is_of_use(pid_t pid)
+{
+	unsigned long pending;
+	unsigned flags;
+	char state;
+
+	return read_stat(pid, &state, &flags, &pending) && strchr("RSD", state) &&
+	       !(flags & (IS_EXITING | IS_SIGNALED)) && pending == 0;
 }
 
 static int hand_over(struct standby *s, const struct start *start, const int fds[LAUNCH_FDS])
@@ -163,7 +201,7 @@ pid_t standby_take(struct standby *s, const struct start *start, const int fds[L
 
 	if (pid == 0)
 		return 0;
-	if (is_stopped(pid)) {
+	if (!is_of_use(pid)) {
 		(void)kill(pid, SIGKILL);
 		drop(s);
 		return 0;

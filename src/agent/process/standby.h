@@ -8,7 +8,8 @@
  *
  * There is at most one, made when nothing was launched for a moment: a sandbox that runs one thing
  * and goes never pays for it. It counts as a process of the sandbox, whose root may kill or stop
- * it; then, and for a START that is too long, launch() forks as if there were none.
+ * it; then, also while it is only about to die, and for a START that is too long, launch()
+ * forks as if there were none.
  */
 #include "agent/process/launch.h"
 
