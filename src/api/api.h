@@ -58,6 +58,9 @@ struct api { /* the http_app's arg; the daemon owns it */
 	struct fleet *fleet;
 	struct keyring *keyring;
 	struct node *node; /* of a cluster; NULL: there is none (node_is_in()) */
+	/* Passes a request whose body has been read on to the node that has the sandbox of that
+	 * name. 1: it does, or http_go_on() follows. 0: no other node has one. NULL: no cluster. */
+	int (*pass_by_name)(struct http_req *req, const char *name, struct err *err);
 	struct logins *logins;
 	struct login_flow *people; /* NULL: there is no login provider */
 	struct meters *meters;

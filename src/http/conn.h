@@ -59,6 +59,7 @@ struct http_req {
 	void *user, *state;
 	bool is_let_in;      /* authorize() did */
 	bool is_asked_again; /* by http_authorize_again() */
+	bool is_handled;     /* its handler was called */
 	bool is_told, is_read;
 	void *trace;
 	char subject[HTTP_SUBJECT_SIZE];

@@ -3,7 +3,7 @@
  * The checks between a complete head and its handler. The order matters:
  *
  *	divert() --> target --> Host --> Origin --> route --> authorize()
- *	         --> method --> body --> handler
+ *	         --> locate() --> method --> body --> handler
  *
  * Host and Origin come first because a browser on the same machine can be made to send requests by
  * any site it shows (DNS rebinding, cross-site requests). authorize() comes before 404 and 405, so
@@ -197,6 +197,7 @@ static int call_handler(struct http_req *req, struct err *err)
 
 	if (app->enter)
 		app->enter(req);
+	req->is_handled = true;
 	loop_note(http_loop(req), req->route->path);
 	r = req->route->query ? http_query_check(req, req->route->query, err) : 0;
 	if (r == 0)
@@ -233,7 +234,14 @@ static int let_in(struct http_req *req, struct err *err)
 		req->is_let_in = true;
 		server_request_let_in(req->conn->server);
 	}
-	return req->route ? start_route(req, err) : no_route(req, err);
+	if (!req->route)
+		return no_route(req, err);
+	if (app->locate) {
+		r = app->locate(req, err);
+		if (r != 0)
+			return MIN(r, 0);
+	}
+	return start_route(req, err);
 }
 
 static int dispatch(struct http_req *req, struct err *err)
@@ -304,6 +312,15 @@ void http_authorize_again(struct http_req *req)
 
 	req->is_asked_again = true;
 	if (let_in(req, &err) < 0)
+		reply_failure(req, &err);
+	conn_kick(req->conn);
+}
+
+void http_go_on(struct http_req *req)
+{
+	struct err err = {0};
+
+	if ((req->is_handled ? call_handler(req, &err) : start_route(req, &err)) < 0)
 		reply_failure(req, &err);
 	conn_kick(req->conn);
 }

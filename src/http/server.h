@@ -81,6 +81,11 @@ struct http_app {
 	size_t n_routes;
 	http_fn authorize; /* called when head and route are known, before any byte of the body is
 	                      read; also for unknown routes (http_route() NULL) */
+	/* Sees what authorize() let in, where a route has its path; before any byte of the body is
+	 * read; may be NULL. 1: it takes the request, and answers it like a handler with
+	 * HTTP_BODY_STREAM, or calls http_go_on() later. 0: the request goes on. < 0: err is the
+	 * answer. */
+	http_fn locate;
 	/* Called every half second for each request that authorize() let in and that has not ended,
 	 * also for terminals and other tunnels; may be NULL. < 0: the request must end. err is its
 	 * reply; if a reply has begun, the connection is cut. */
@@ -207,6 +212,9 @@ void *http_user(const struct http_req *req);
  * goes on as if nothing had been. Not from inside authorize(); at most once a request. */
 void http_authorize_again(struct http_req *req);
 bool http_is_asked_again(const struct http_req *req);
+/* Where locate() or a handler gave 1 and has not answered: the handler is called (again). Not from
+ * inside either. */
+void http_go_on(struct http_req *req);
 /* From now on fn is called instead of the app's recheck(). For requests that were let in by
  * something that authorize() does not know. */
 void http_set_recheck(struct http_req *req, http_fn fn);

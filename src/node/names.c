@@ -66,6 +66,7 @@ static void later(struct names *s)
 
 struct taking {
 	struct list link;
+	struct node *node;
 	json_t *call;
 	uint64_t order;
 	node_done_fn fn;
@@ -114,6 +115,10 @@ static void on_taken(const json_t *answer, const struct err *failure, void *arg)
 		err = *failure;
 	else if (strcmp(node_result(answer), "ok") != 0)
 		(void)refuse(answer, t->name, &err);
+	if (!failure && strcmp(node_result(answer), "taken") == 0)
+		name_lookup_learn(t->node->lookup,
+		                  json_string_value(json_object_get(t->call, "project_id")),
+		                  t->name, answer);
 	taking_done(t, err.code ? &err : NULL);
 }
 
@@ -151,6 +156,7 @@ void node_take(struct node *n, const struct node_taking *what, node_done_fn fn, 
 	struct digest digest;
 	char hex[DIGEST_HEX];
 
+	t->node = n;
 	t->fn = fn;
 	t->arg = arg;
 	if (what->name && what->name[0]) {

@@ -12,6 +12,7 @@ struct node *node_new(const struct node_config *config)
 	n->config = *config;
 	n->records = records_new(n);
 	n->names = names_new(n);
+	n->lookup = name_lookup_new(n);
 	return n;
 }
 
@@ -19,6 +20,7 @@ void node_free(struct node *n)
 {
 	if (!n)
 		return;
+	name_lookup_free(n->lookup);
 	names_free(n->names);
 	records_free(n->records);
 	free(n);
@@ -39,6 +41,7 @@ void node_told(struct node *n, const struct cluster_word *word)
 	}
 	records_on_word(n->records);
 	names_look(n->names);
+	name_lookup_look(n->lookup);
 }
 
 bool node_is_in(const struct node *n)

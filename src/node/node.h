@@ -92,6 +92,20 @@ void node_take(struct node *n, const struct node_taking *what, node_done_fn fn, 
  * is fine. */
 void node_give(struct node *n, const char *sandbox_id, bool with_key);
 
+/* name_lookup.c: which node has the sandbox of a name. */
+
+struct node_name {
+	const char *project_id, *name;
+	uint64_t since_us; /* steady; that nobody has it must have been found out after this */
+};
+/* node 0: nobody has it. */
+typedef void (*node_found_fn)(uint32_t node, const struct err *err, void *arg);
+/* 1: *ret_node has it, or nobody (0). 0: fn is called once, later. */
+must_check int node_find_name(struct node *n, const struct node_name *wanted, uint32_t *ret_node,
+                              node_found_fn fn, void *arg, struct err *err);
+/* It is not where node_find_name() said. */
+void node_forget_name(struct node *n, const char *project_id, const char *name);
+
 struct node_sandboxes { /* of this node */
 	bool (*has)(const char *id, void *arg);
 	void (*each_named)(void (*fn)(const char *project_id, const char *id, const char *name,

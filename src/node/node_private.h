@@ -3,6 +3,7 @@
 /* What the files of this folder share. */
 #include "node/node.h"
 
+struct name_lookup;
 struct names;
 struct records;
 
@@ -12,6 +13,7 @@ struct node {
 	bool has_word;
 	struct records *records;
 	struct names *names;
+	struct name_lookup *lookup;
 };
 
 struct records *records_new(struct node *n);
@@ -21,3 +23,10 @@ void records_on_word(struct records *r);
 struct names *names_new(struct node *n);
 void names_free(struct names *s);
 void names_look(struct names *s); /* whether there is something to do */
+
+struct name_lookup *name_lookup_new(struct node *n);
+void name_lookup_free(struct name_lookup *l);
+void name_lookup_look(struct name_lookup *l); /* whether there is something to do */
+/* An answer that says who has a name: {holder, node}. */
+void name_lookup_learn(struct name_lookup *l, const char *project_id, const char *name,
+                       const json_t *answer);

@@ -6,7 +6,6 @@ import hashlib
 import http.client
 import json
 import os
-import shutil
 import signal
 import socket
 import ssl
@@ -15,38 +14,14 @@ import threading
 import urllib.parse
 
 import pytest
-from cloche import Client, errors
-from harness.cluster import FENCE_AFTER_S, Database, Node
-from harness.daemon import BUILD, Daemon, call, children_of, free_port, read_text, wait_for
+from cloche import errors
+from harness.cluster import FENCE_AFTER_S, Database
+from harness.daemon import BUILD, call, read_text, wait_for
 from harness.running import running
 from harness.websocket import BINARY, TEXT, WebSocket
+from harness.whole_node import DOMAIN, Member
 
 pytestmark = pytest.mark.skipif(not (BUILD / "cloche-cluster").exists(), reason="built without libpq")
-DOMAIN = "preview.example"
-
-
-class Member(Node):
-    """A node of which the whole daemon runs."""
-
-    def __init__(self, name, database, key=None):
-        super().__init__(name, database.conninfo("one"), address=f"127.0.0.1:{free_port()}")
-        self.daemon = Daemon("--cluster-postgres", self.conninfo, "--cluster-address", self.address, "--pool-max", "0", "--preview-domain", DOMAIN)
-        shutil.rmtree(self.dir)
-        self.dir, self.data, self.run = self.daemon.dir, self.daemon.data, self.daemon.run
-        self.config = self.dir / "cloche.toml"
-        if key:
-            self.data.mkdir(mode=0o711, exist_ok=True)
-            (self.data / "admin.key").write_text(key + "\n")
-            (self.data / "admin.key").chmod(0o600)
-
-    def member_pid(self):
-        return next((p for p in children_of(self.daemon.process.pid) if read_text(f"/proc/{p}/comm").strip() == "cloche-member"), None)
-
-    def client(self, **options):
-        return Client(self.daemon.url, api_key=self.daemon.key, **options)
-
-    def sees(self, n):
-        return self.state() == "held" and self.status()["nodes"] == n and self.status()["streams"]["listening"]
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 from pathlib import Path
 
@@ -34,6 +35,13 @@ class Cluster:
         """Of the balancer, or of one node."""
         url = f"http://{self.env['CLOCHE_CLUSTER_SUBNET']}.{10 + node}:7070" if node else f"http://127.0.0.1:{self.port}"
         return Client(url, (self.data / "admin.key").read_text().strip())
+
+    def answers(self, node):
+        try:
+            socket.create_connection((f"{self.env['CLOCHE_CLUSTER_SUBNET']}.{10 + node}", 7070), timeout=5).close()
+            return True
+        except OSError:
+            return False
 
     def node_ls(self, node):
         cli = ["nsenter", f"--net=/run/netns/{self.name}-{node}", BUILD / "cloche", "node", "ls", "--config", self.data / f"node{node}.toml"]
@@ -79,6 +87,9 @@ def calls_go_on_while_one_node_is_killed(cluster, pids):
         (owner,) = [i for i in (1, 2, 3) if sandbox.id in lists[i]]
         victim, other = (owner % 3 + 1, (owner + 1) % 3 + 1)
         assert cluster.node_ls(other).count(" up ") == 3
+        for i in range(12):  # whichever node the balancer takes finds it
+            assert client.get("desk").run(["echo", str(i)]).stdout == f"{i}\n"
+            assert client.create(template="host", name="desk", get_or_create=True).id == sandbox.id
         with cluster.client(victim) as there:
             unreached = there.create(template="host").id
             with pytest.raises(errors.Conflict) as refused:
@@ -87,9 +98,11 @@ def calls_go_on_while_one_node_is_killed(cluster, pids):
         with cluster.client(other) as there:
             assert there.get(unreached).run(["echo", "by a hop"]).stdout == "by a hop\n"
         os.kill(pids[victim - 1], signal.SIGKILL)
+        wait_for(lambda: not cluster.answers(victim), 30, "its gateway, which outlives its launcher by a moment, is gone")
         # The balancer takes the two that are left in turn: one has it, the other passes the calls on.
         for i in range(6):
             assert client.get(sandbox.id).run(["echo", str(i)]).stdout == f"{i}\n"
+            assert client.get("desk").run(["echo", "by name"]).stdout == "by name\n"
         with cluster.client(other) as there:
             with pytest.raises(errors.NodeUnreachable) as refused:
                 there.get(unreached)

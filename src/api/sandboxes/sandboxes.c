@@ -18,9 +18,30 @@
 #define LIST_LIMIT_DEFAULT 20
 #define LIST_LIMIT_MAX     100
 
+/* Of a create that takes what is there. What is being made here fails when another node has made
+ * its own in the meantime. */
+static void sandbox_reply_got(struct sandbox *s, const struct err *err, void *arg)
+{
+	struct http_req *req = ((struct sandbox_reply *)arg)->late.req;
+	const struct api *api = req ? http_app_arg(req) : NULL;
+	const char *name = req ? json_string_value(json_object_get(http_json(req), "name")) : NULL;
+	struct err failure = {0};
+	int r;
+
+	if (!err || err->code != ERR_CONFLICT || !name || !api->pass_by_name) {
+		sandbox_reply_send(s, err, arg);
+		return;
+	}
+	failure = *err;
+	(void)late_reply_take(arg, NULL);
+	r = api->pass_by_name(req, name, &failure);
+	if (r <= 0)
+		http_reply_err(req, &failure);
+}
+
 /* An err of the fleet comes later, as the answer. */
 static int make_sandbox(struct http_req *req, struct sandbox_spec *spec,
-                        const struct port_numbers *ports, bool is_undone, struct err *err)
+                        const struct port_numbers *ports, bool is_get, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	struct sandbox_reply *a;
@@ -32,21 +53,22 @@ static int make_sandbox(struct http_req *req, struct sandbox_spec *spec,
 		return r;
 	a = sandbox_reply_new(req, 201);
 	a->tells_how = a->is_created = true;
-	a->is_undone = is_undone;
+	a->is_undone = !is_get && !spec->idempotency_key;
 	a->ports = *ports;
-	r = sandbox_create(api->fleet, caller_project(req), spec, sandbox_reply_send, a, err);
+	r = sandbox_create(api->fleet, caller_project(req), spec,
+	                   is_get ? sandbox_reply_got : sandbox_reply_send, a, err);
 	return r < 0 ? late_reply_drop(a, r) : r;
 }
 
-static int take_sandbox(struct http_req *req, struct sandbox *s, bool with_memory, struct err *err)
+static int take_sandbox(struct http_req *req, struct sandbox *s, bool with_memory,
+                        sandbox_done_fn done, struct err *err)
 {
 	struct sandbox_reply *a = sandbox_reply_new(req, 200);
 	int r;
 
 	a->tells_how = true;
 	a->is_resumed = sandbox_is_resting(s);
-	r = with_memory ? sandbox_resume(s, sandbox_reply_send, a, err)
-	                : sandbox_resume_cold(s, sandbox_reply_send, a, err);
+	r = with_memory ? sandbox_resume(s, done, a, err) : sandbox_resume_cold(s, done, a, err);
 	return r < 0 ? late_reply_drop(a, r) : r;
 }
 
@@ -152,9 +174,13 @@ static int create_now(struct http_req *req, uint64_t *ret_wait_ms, struct err *e
 	if (s && is_ending(s) && (is_get || spec.idempotency_key))
 		return wait_for_end(req, s);
 	if (s && is_get)
-		return take_sandbox(req, s, /* with_memory= */ true, err);
-	return make_sandbox(req, &spec, &ports, /* is_undone= */ !is_get && !spec.idempotency_key,
-	                    err);
+		return take_sandbox(req, s, /* with_memory= */ true, sandbox_reply_got, err);
+	if (!s && is_get && spec.name && api->pass_by_name) {
+		r = api->pass_by_name(req, spec.name, err);
+		if (r != 0)
+			return r;
+	}
+	return make_sandbox(req, &spec, &ports, is_get, err);
 }
 
 int create_sandbox(struct http_req *req, struct err *err)
@@ -237,7 +263,7 @@ int resume_sandbox(struct http_req *req, struct err *err)
 
 	if (r == 0)
 		r = find_sandbox(req, &s, err);
-	return r < 0 ? r : take_sandbox(req, s, with_memory, err);
+	return r < 0 ? r : take_sandbox(req, s, with_memory, sandbox_reply_send, err);
 }
 
 int extend_sandbox(struct http_req *req, struct err *err)

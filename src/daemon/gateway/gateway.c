@@ -267,6 +267,8 @@ static void join_cluster(struct gateway *g)
 	g->hops = hops_new(&(struct hops_config){.loop = g->loop,
 	                                         .link = &g->cluster,
 	                                         .fleet = g->fleet,
+	                                         .node = g->node,
+	                                         .keyring = g->keyring,
 	                                         .preview_domain = g->site->config->preview_domain,
 	                                         .serve = serve_peer,
 	                                         .arg = g});

@@ -128,6 +128,20 @@ static int divert(struct http_req *req, struct err *err)
 	return r != 0 ? r : pages_divert(req, err);
 }
 
+static int locate(struct http_req *req, struct err *err)
+{
+	const struct gateway *g = container_of(http_app_arg(req), struct gateway, api);
+
+	return hops_locate(g->hops, req, err);
+}
+
+static int pass_by_name(struct http_req *req, const char *name, struct err *err)
+{
+	const struct gateway *g = container_of(http_app_arg(req), struct gateway, api);
+
+	return hops_pass_by_name(g->hops, req, name, err);
+}
+
 static int fail(struct http_req *req, const struct err *err)
 {
 	int r = compat_fail(req, err);
@@ -140,6 +154,7 @@ int listeners_open(struct gateway *g, struct err *err)
 	struct http_app app = {.divert = divert,
 	                       .fail = fail,
 	                       .authorize = compat_authorize,
+	                       .locate = locate,
 	                       .recheck = api_recheck,
 	                       .enter = access_enter,
 	                       .leave = access_leave,
@@ -151,6 +166,7 @@ int listeners_open(struct gateway *g, struct err *err)
 	                       .hosts = allowed_hosts(g)};
 	int r;
 
+	g->api.pass_by_name = pass_by_name;
 	set_preview(g);
 	list_init(&g->api.watchers);
 	list_init(&g->api.batches);

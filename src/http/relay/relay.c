@@ -54,6 +54,8 @@ bool relay_abandon(struct relay *r)
 	return false;
 }
 
+static void on_body(struct http_req *req, const char *data, size_t len, void *arg);
+
 static void end_reply(struct relay *r)
 {
 	bool is_reusable = r->ops->keep && r->has_head && !r->is_tunnel && r->head.keep_alive &&
@@ -187,9 +189,13 @@ static int take_head(struct relay *r)
 		return -EPROTO;
 	}
 	if (is_interim) {
+		if (r->head.status == 100 && r->holds_body && !r->has_sent_all)
+			http_on_body(r->req, on_body, r);
 		begin_head(r);
 		return 1;
 	}
+	if (r->ops->turned_away && r->ops->turned_away(&r->head, r->arg))
+		return -ESTALE;
 	r->has_head = true;
 	if (is_tunnel)
 		start_tunnel(r);
@@ -338,6 +344,18 @@ void relay_init(struct relay *r, struct http_req *req, const struct relay_ops *o
 	begin_head(r);
 }
 
+void relay_body_is_read(struct relay *r, size_t len)
+{
+	r->has_body = true;
+	buf_done(&r->out);
+	buf_init(&r->out, OUT_CAP + len);
+}
+
+void relay_hold_body(struct relay *r)
+{
+	r->holds_body = true;
+}
+
 int relay_begin(struct relay *r)
 {
 	leave_stream(r);
@@ -357,10 +375,10 @@ void relay_use(struct relay *r, int fd)
 	}
 	transmit(r);
 	watch(r);
-	if (!r->has_body && http_req_head(r->req)->framing != HTTP_NO_BODY)
-		http_on_body(r->req, on_body, r);
-	else
+	if (r->has_body || http_req_head(r->req)->framing == HTTP_NO_BODY)
 		r->has_sent_all = true;
+	else if (!r->holds_body)
+		http_on_body(r->req, on_body, r);
 }
 
 bool relay_is_stuck(const struct relay *r, uint64_t for_us)

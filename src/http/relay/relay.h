@@ -39,6 +39,10 @@ struct relay_ops {
 	/* The stream ended before any byte of an answer, and nothing of the body was sent. True:
 	 * the owner has called relay_begin() and will give another stream. May be NULL. */
 	bool (*again)(void *arg);
+	/* Sees the head of the answer before the client does. True: the server has done nothing and
+	 * taken nothing of the body, and the owner, who has called relay_stop(), does something
+	 * else with the request. May be NULL. */
+	bool (*turned_away)(const struct http_head *head, void *arg);
 	/* The stream is good for another request; the fd is the callee's. NULL: it is closed. */
 	void (*keep)(int fd, void *arg);
 	bool takes_until_close; /* an answer whose end is that of the connection */
@@ -56,7 +60,8 @@ struct relay { /* all private, but for is_over and has_met_end, which may be rea
 	struct http_decoder decoder;
 	uint64_t moved_us; /* when the server last took something */
 	unsigned n_interims;
-	bool has_body; /* some of the request's was taken from the client */
+	bool holds_body; /* until the server asks for it */
+	bool has_body;   /* some of the request's was taken from the client */
 	bool has_sent_all;
 	bool has_answer; /* any byte of it */
 	bool has_head, is_tunnel;
@@ -65,6 +70,10 @@ struct relay { /* all private, but for is_over and has_met_end, which may be rea
 };
 
 void relay_init(struct relay *r, struct http_req *req, const struct relay_ops *ops, void *arg);
+/* The body has been read: put_request() writes it, too. Before relay_begin(). */
+void relay_body_is_read(struct relay *r, size_t len);
+/* It is sent when the server asks for it (100), as the head says that it should. Likewise. */
+void relay_hold_body(struct relay *r);
 /* Writes the request's head, in place of what there is; a stream that it had is closed. What
  * put_request() gives. */
 must_check int relay_begin(struct relay *r);

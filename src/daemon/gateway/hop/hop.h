@@ -16,6 +16,7 @@
  */
 #include "daemon/gateway/cluster_link.h"
 #include "http/server.h"
+#include "node/node.h"
 #include "sandbox/model/find.h"
 
 struct hops;
@@ -24,6 +25,8 @@ struct hops_config {
 	struct loop *loop;
 	struct cluster_link *link; /* its ops are set */
 	struct fleet *fleet;
+	struct node *node; /* NULL: this node is alone */
+	struct keyring *keyring;
 	const char *preview_domain; /* NULL: none */
 	/* A peer's stream, to be served; fd is the callee's. */
 	void (*serve)(uint32_t from, int fd, void *arg);
@@ -34,3 +37,7 @@ struct hops *hops_new(const struct hops_config *config);
 void hops_free(struct hops *h); /* NULL is fine; no request may be under way */
 /* An http_app's divert: 1: another node has it; 0: it is for this one. */
 int hops_divert(struct hops *h, struct http_req *req, struct err *err);
+/* An http_app's locate: of paths that name a sandbox by its name. */
+int hops_locate(struct hops *h, struct http_req *req, struct err *err);
+/* Of struct api: of a create that takes what is there. */
+int hops_pass_by_name(struct hops *h, struct http_req *req, const char *name, struct err *err);

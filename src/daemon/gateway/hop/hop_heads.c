@@ -8,7 +8,19 @@ static const char *const said_by_us[] = {"Expect", "X-Request-Id", HTTP_CLIENT_F
 static const char *const said_in_replies[] = {
 	"Expect", "Server", "Date", "X-Request-Id", "X-Content-Type-Options", NULL};
 
-int hop_heads_request(const struct http_req *req, struct buf *out)
+static int put_framing(const struct http_head *head, const struct hop_body *body, struct buf *out)
+{
+	int r;
+
+	if (body->data)
+		return buf_printf(out, "Content-Length: %zu\r\n", body->len);
+	r = relay_put_framing(head, out);
+	if (r == 0 && body->is_held)
+		r = buf_append_str(out, "Expect: 100-continue\r\n");
+	return r;
+}
+
+int hop_heads_request(const struct http_req *req, const struct hop_body *body, struct buf *out)
 {
 	const struct http_head *head = http_req_head(req);
 	int r = buf_printf(out, "%s %s HTTP/1.1\r\n", head->method, head->target);
@@ -18,7 +30,7 @@ int hop_heads_request(const struct http_req *req, struct buf *out)
 	if (r == 0 && http_peer(req)[0])
 		r = http_encode_field(out, HTTP_CLIENT_FIELD, http_peer(req));
 	if (r == 0)
-		r = relay_put_framing(head, out);
+		r = put_framing(head, body, out);
 	/* A client that names its own credential in "Connection" loses it, and the owner refuses
 	 * the request. */
 	for (size_t i = 0; r == 0 && i < head->n_fields; i++) {
@@ -30,7 +42,9 @@ int hop_heads_request(const struct http_req *req, struct buf *out)
 	}
 	if (r == 0 && head->is_upgrade)
 		r = relay_put_upgrade(head, out);
-	return r == 0 ? buf_append(out, "\r\n", 2) : r;
+	if (r == 0)
+		r = buf_append(out, "\r\n", 2);
+	return r == 0 && body->data ? buf_append(out, body->data, body->len) : r;
 }
 
 void hop_heads_reply(struct http_req *req, const struct http_head *head)

@@ -6,7 +6,14 @@
 #include "http/parse.h"
 #include "http/server.h"
 
+/* How the body goes: as it came, or otherwise. */
+struct hop_body {
+	bool is_held;     /* until the peer asks for it */
+	const char *data; /* of one that has been read; NULL: it follows */
+	size_t len;
+};
 /* -E2BIG, -EINVAL */
-must_check int hop_heads_request(const struct http_req *req, struct buf *out);
+must_check int hop_heads_request(const struct http_req *req, const struct hop_body *body,
+                                 struct buf *out);
 /* Puts the fields of the peer's answer into the reply. */
 void hop_heads_reply(struct http_req *req, const struct http_head *head);

@@ -14,8 +14,22 @@ struct hops {
 	struct loop_timer *timer; /* looks for those that do not move */
 };
 
-/* hop_request.c: takes the request over and passes it on. What the peers say goes to route. */
+/*
+ * Of a request that names a sandbox by its name: the peer may not have it any more, and says so
+ * (421) before it takes a byte of the body. Then the request is its caller's again. Exactly one of
+ * the two is called, once.
+ */
+struct hop_named {
+	void (*misdirected)(struct http_req *req, void *arg);
+	void (*over)(void *arg);
+	void *arg;
+};
+
+/* hop_request.c: takes the request over and passes it on. What the peers say goes to route. named
+ * may be NULL; body is borrowed until it returns, and NULL where it has not been read. */
 void hop_request_start(struct hops *h, struct http_req *req, const struct route *route,
-                       const struct route_facts *facts, uint32_t node);
-void hop_request_look(struct hops *h); /* ends those that do not move */
+                       const struct route_facts *facts, uint32_t node,
+                       const struct hop_named *named, const char *body);
+void hop_request_look(struct hops *h);       /* ends those that do not move */
+bool hop_is_alive(uint32_t node, void *arg); /* arg: the hops */
 void hop_refuse_unreachable(struct err *err, const struct hops *h, uint32_t node, const char *why);

@@ -6,6 +6,9 @@
  *	stream asked for --> relayed --> end
  *	     ^                  |
  *	     +-- a kept stream was dead, and nothing is lost by sending it again
+ *
+ * The body of a request that names a sandbox by its name follows when the peer asks for it: a peer
+ * that does not have it says 421, and another is asked.
  */
 #include "base/fd.h"
 #include "base/list.h"
@@ -15,6 +18,7 @@
 #include "daemon/gateway/hop/hop_private.h"
 #include "http/relay/relay.h"
 
+#include <string.h>
 #include <unistd.h>
 
 #define STALL_US (60 * SECOND_US) /* for a peer to take what waits for it */
@@ -38,10 +42,13 @@ struct hop_request {
 	struct route route;
 	struct route_facts facts;
 	uint32_t node;
-	bool is_kept;    /* the stream was used before */
-	bool is_opening; /* the member was asked for a stream */
+	struct hop_named named; /* zero: it is by an id */
+	const char *body;       /* that has been read, while it is written */
+	bool is_kept;           /* the stream was used before */
+	bool is_opening;        /* the member was asked for a stream */
 };
 
+static void on_done(void *arg);
 static void on_stream(const struct cluster_reply *reply, void *arg);
 
 static void fail(struct hop_request *p, const char *why)
@@ -67,7 +74,11 @@ static int put_request(struct buf *out, void *arg)
 {
 	const struct hop_request *p = arg;
 
-	return hop_heads_request(p->req, out);
+	const struct hop_body body = {.is_held = p->relay.holds_body,
+	                              .data = p->body,
+	                              .len = p->body ? strlen(p->body) : 0};
+
+	return hop_heads_request(p->req, &body, out);
 }
 
 static void put_reply(const struct http_head *head, void *arg)
@@ -75,6 +86,23 @@ static void put_reply(const struct http_head *head, void *arg)
 	const struct hop_request *p = arg;
 
 	hop_heads_reply(p->req, head);
+}
+
+/* The peer does not have it. */
+static bool on_turned_away(const struct http_head *head, void *arg)
+{
+	struct hop_request *p = arg;
+	struct http_req *req = p->req;
+	const struct hop_named named = p->named;
+
+	if (!named.misdirected || head->status != 421 || !http_head_find(head, HOP_MOVED_FIELD))
+		return false;
+	p->named.over = NULL;
+	http_on_drain(req, NULL, NULL);
+	http_on_done(req, NULL, NULL);
+	on_done(p);
+	named.misdirected(req, named.arg);
+	return true;
 }
 
 static void on_keep(int fd, void *arg)
@@ -112,6 +140,7 @@ static const struct relay_ops relay_ops = {
 	.put_reply = put_reply,
 	.failed = on_failed,
 	.again = on_again,
+	.turned_away = on_turned_away,
 	.keep = on_keep,
 };
 
@@ -172,24 +201,37 @@ static void on_done(void *arg)
 	if (p->is_opening)
 		cluster_link_forget(p->hops->config.link, p);
 	relay_stop(&p->relay);
+	if (p->named.over)
+		p->named.over(p->named.arg);
 	loop_defer(http_loop(p->req), free_request, p); /* it may be on the stack */
 }
 
 void hop_request_start(struct hops *h, struct http_req *req, const struct route *route,
-                       const struct route_facts *facts, uint32_t node)
+                       const struct route_facts *facts, uint32_t node,
+                       const struct hop_named *named, const char *body)
 {
 	struct hop_request *p = xnew0(struct hop_request);
 	struct err err;
+	int r;
 
 	*p = (struct hop_request){
 		.hops = h, .req = req, .route = *route, .facts = *facts, .node = node};
 	list_append(h->requests, &p->link);
 	relay_init(&p->relay, req, &relay_ops, p);
+	p->body = body;
+	if (named)
+		p->named = *named;
+	if (body)
+		relay_body_is_read(&p->relay, strlen(body));
+	else if (named && http_req_head(req)->framing != HTTP_NO_BODY)
+		relay_hold_body(&p->relay);
 	http_set_told(req, true); /* by the owner */
 	http_reply_at_once(req);
 	http_body_may_rest(req); /* the owner has its own deadline */
 	http_on_done(req, on_done, p);
-	if (relay_begin(&p->relay) == 0) {
+	r = relay_begin(&p->relay);
+	p->body = NULL;
+	if (r == 0) {
 		start(p);
 	} else if (relay_abandon(&p->relay)) {
 		(void)err_set(&err, ERR_HEADERS_TOO_LARGE, 0,

@@ -71,7 +71,7 @@ void hops_free(struct hops *h)
 	free(h);
 }
 
-static bool is_alive(uint32_t node, void *arg)
+bool hop_is_alive(uint32_t node, void *arg)
 {
 	const struct hops *h = arg;
 	const struct cluster_node_row *row = cluster_link_node(h->config.link, node);
@@ -99,7 +99,7 @@ static int route(struct hops *h, struct http_req *req, const struct hop_id *id, 
 		.hop_from = http_hop_from(req),
 		.tagged = tagged,
 		.is_own = tagged == self || tagged == 0 || fleet_find_id(h->config.fleet, id->text),
-		.is_alive = is_alive,
+		.is_alive = hop_is_alive,
 		.arg = h,
 	};
 	struct route way = {0};
@@ -112,7 +112,7 @@ static int route(struct hops *h, struct http_req *req, const struct hop_id *id, 
 	case ROUTE_REDIRECT:  /* not asked for */
 		return 0;
 	case ROUTE_HOP:
-		hop_request_start(h, req, &way, &facts, node);
+		hop_request_start(h, req, &way, &facts, node, NULL, NULL);
 		return 1;
 	case ROUTE_MOVED:
 	case ROUTE_ASK: /* no directory of single sandboxes yet: nobody else is known to have it */
