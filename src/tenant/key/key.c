@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Keys and projects are few and needed at every request, so all of them are in memory; each change
- * is also written to the store. A key is found by the SHA-256 of its secret: the timing of a hash
+ * Keys are few and needed at every request, so all of them are in memory; each change is also
+ * written to the store. A key is found by the SHA-256 of its secret: the timing of a hash
  * table over digests tells a guesser nothing about secrets, and the last comparison takes constant
  * time.
  *
- * A revoked key, and a project that was removed, leave the tables at once but are not freed before
- * the ring: a running request may still hold them.
+ * A revoked key leaves the tables at once but is not freed before the ring: a running request may
+ * still hold it. Projects are in project.c, secrets in key_secret.c.
  */
 #include "base/clock.h"
-#include "base/fd.h"
 #include "base/log.h"
 #include "base/parse.h"
 #include "store/tables/keys.h"
 
-#include <assert.h>
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <sys/stat.h>
 
 /* FNV-1a: the digests are random already, and ids and names are few. */
 static unsigned hash_bytes(const void *data, size_t len)
@@ -32,19 +28,15 @@ static unsigned hash_bytes(const void *data, size_t len)
 
 #define HASH_FUNCTION(key, len, hash) ((hash) = hash_bytes(key, len))
 #define HASH_KEYCMP(a, b, len)        CRYPTO_memcmp(a, b, len)
-#include "tenant/key_inside.h"
+#include "tenant/key/key_inside.h"
 #include "tenant/person_key.h"
 #include "tenant/shared_key.h"
 
-#define SECRET_BYTES    20
-#define SECRET_DIGITS   (SECRET_BYTES * 2)
-#define NAME_BYTES_MAX  64
-#define KEYS_MAX        10000 /* of all projects, beside their shares; kept in memory */
-#define KEYS_PROJECT    1000  /* of one project, with those that are revoked */
-#define KEYS_SHARE      16    /* a project may always have this many */
-#define PROJECTS_MAX    1000
-#define USE_STEP_US     (UINT64_C(600) * 1000000) /* between two writes of a key's use */
-#define DEFAULT_PROJECT "default"
+#define NAME_BYTES_MAX 64
+#define KEYS_MAX       10000 /* of all projects, beside their shares; kept in memory */
+#define KEYS_PROJECT   1000  /* of one project, with those that are revoked */
+#define KEYS_SHARE     16    /* a project may always have this many */
+#define USE_STEP_US    (UINT64_C(600) * 1000000) /* between two writes of a key's use */
 
 DEFINE_FREEP(struct keyring, keyring_free)
 
@@ -69,12 +61,6 @@ int key_scope_parse(const char *text, enum key_scope *ret)
 			return 0;
 		}
 	return -EINVAL;
-}
-
-static void hash_digits(const char *digits, unsigned char hash[32])
-{
-	if (EVP_Digest(digits, SECRET_DIGITS, hash, NULL, EVP_sha256(), NULL) != 1)
-		abort(); /* only on no memory */
 }
 
 static bool is_name(const char *name)
@@ -106,24 +92,6 @@ static void attach_key(struct keyring *ring, struct key *key)
 	HASH_ADD_KEYPTR(by_id, ring->keys_by_id, key->id, strlen(key->id), key);
 }
 
-static void attach_project(struct keyring *ring, struct project *p)
-{
-	list_append(&ring->projects, &p->link);
-	HASH_ADD_KEYPTR(by_id, ring->projects_by_id, p->id, strlen(p->id), p);
-	HASH_ADD_KEYPTR(by_name, ring->projects_by_name, p->name, strlen(p->name), p);
-}
-
-static int load_project(const struct project_row *row, void *arg)
-{
-	struct project *p = xnew0(struct project);
-
-	(void)snprintf(p->id, sizeof(p->id), "%s", row->id);
-	p->name = xstrdup(row->name);
-	p->created_us = row->created_us;
-	attach_project(arg, p);
-	return 0;
-}
-
 static struct key *key_new(const struct key_row *row)
 {
 	struct key *key = xnew0(struct key);
@@ -148,30 +116,6 @@ static int load_key(const struct key_row *row, void *arg)
 	return 0;
 }
 
-static const struct project *default_project(struct keyring *ring)
-{
-	struct project *p = NULL;
-
-	HASH_FIND(by_name, ring->projects_by_name, DEFAULT_PROJECT, strlen(DEFAULT_PROJECT), p);
-	return p;
-}
-
-static int load(struct keyring *ring, struct err *err)
-{
-	const char *id;
-	int r;
-
-	r = store_each_project(ring->store, load_project, ring, err);
-	if (r < 0)
-		return r;
-	r = store_each_key(ring->store, load_key, ring, err);
-	if (r < 0)
-		return r;
-	if (default_project(ring))
-		return 0;
-	return keyring_add_project(ring, DEFAULT_PROJECT, &id, err);
-}
-
 int keyring_load(struct store *store, struct keyring **ret, struct err *err)
 {
 	auto_call(keyring_freep) struct keyring *ring = xnew0(struct keyring);
@@ -180,13 +124,13 @@ int keyring_load(struct store *store, struct keyring **ret, struct err *err)
 	ring->store = store;
 	list_init(&ring->keys);
 	list_init(&ring->projects);
-	r = load(ring, err);
+	r = projects_load(ring, err);
+	if (r == 0)
+		r = store_each_key(ring->store, load_key, ring, err);
 	if (r < 0)
 		return r;
 	ring->root.scope = SCOPE_ADMIN;
 	ring->root.name = xstrdup("root");
-	(void)snprintf(ring->root.project_id, sizeof(ring->root.project_id), "%s",
-	               default_project(ring)->id);
 	*ret = take_ptr(ring);
 	return 0;
 }
@@ -206,8 +150,6 @@ void keyring_free(struct keyring *ring)
 		return;
 	HASH_CLEAR(by_hash, ring->keys_by_hash);
 	HASH_CLEAR(by_id, ring->keys_by_id);
-	HASH_CLEAR(by_id, ring->projects_by_id);
-	HASH_CLEAR(by_name, ring->projects_by_name);
 	list_for_each (&ring->keys, struct key, key, link) {
 		if (key->used_us != key->use_saved_us && key->revoked_us == 0)
 			save_use(ring, key);
@@ -215,22 +157,9 @@ void keyring_free(struct keyring *ring)
 		free(key->person);
 		free(key);
 	}
-	list_for_each (&ring->projects, struct project, p, link) {
-		free(p->name);
-		free(p);
-	}
+	projects_free(ring);
 	free(ring->root.name);
 	free(ring);
-}
-
-bool key_hash_secret(const char *secret, unsigned char ret[32])
-{
-	if (strncmp(secret, "clo_", 4) == 0 || strncmp(secret, "e2b_", 4) == 0)
-		secret += 4;
-	if (strspn(secret, "0123456789abcdef") != SECRET_DIGITS || secret[SECRET_DIGITS] != '\0')
-		return false;
-	hash_digits(secret, ret);
-	return true;
 }
 
 const struct key *keyring_check(struct keyring *ring, const char *secret)
@@ -307,19 +236,6 @@ void key_to_json(const struct key *key, struct json_writer *w, const char *name)
 	json_close_object(w);
 }
 
-void key_draw_secret(char secret[48], unsigned char hash[32])
-{
-	unsigned char raw[SECRET_BYTES];
-	char *digits = secret + 4;
-
-	random_bytes(raw, sizeof(raw));
-	(void)snprintf(secret, 48, "clo_");
-	for (size_t i = 0; i < sizeof(raw); i++)
-		(void)snprintf(digits + i * 2, 3, "%02x", raw[i]);
-	hash_digits(digits, hash);
-	OPENSSL_cleanse(raw, sizeof(raw));
-}
-
 int key_add_hashed(struct keyring *ring, const struct key_row *like, const struct key **ret,
                    struct err *err)
 {
@@ -382,99 +298,17 @@ int keyring_add(struct keyring *ring, const char *project_id, const char *name,
 {
 	struct key_row row = {
 		.project_id = project_id, .name = name, .scope = scope, .expires_us = expires_us};
-	struct project *p = NULL;
-	int r;
+	int r = key_check_name(name, err);
 
-	r = key_check_name(name, err);
 	if (r < 0)
 		return r;
-	HASH_FIND(by_id, ring->projects_by_id, project_id, strlen(project_id), p);
-	if (!p)
+	if (!key_project_find(ring, project_id, NULL))
 		return err_set(err, ERR_NOT_FOUND, 0, "no project '%s'", project_id);
 	r = key_make_room(ring, project_id, err);
 	if (r < 0)
 		return r;
 	key_draw_secret(secret, row.hash);
 	return key_add_hashed(ring, &row, ret, err);
-}
-
-static int save_line(int fd, const char *line)
-{
-	int r;
-
-	if (ftruncate(fd, 0) < 0 || lseek(fd, 0, SEEK_SET) < 0)
-		return -errno;
-	r = fd_write_all(fd, line, strlen(line));
-	if (r == 0 && fsync(fd) < 0)
-		r = -errno;
-	return r;
-}
-
-/* What stands in the file; "": nothing, or it cannot be read. */
-static void read_secret(int fd, char ret[56])
-{
-	ssize_t n = pread(fd, ret, 55, 0);
-
-	ret[n < 0 ? 0 : n] = '\0';
-	ret[strcspn(ret, "\n")] = '\0';
-}
-
-/*
- * A secret that is in the file already is taken: the operator has put it there, as on every node of
- * a cluster, or an earlier start died behind the write. The secret is written before the key is
- * recorded: the other order could lock everybody out.
- */
-static int first_key(struct keyring *ring, int fd, struct err *err)
-{
-	struct key_row row = {
-		.project_id = ring->root.project_id, .name = "admin", .scope = SCOPE_ADMIN};
-	char secret[48], line[56];
-	const struct key *key;
-	bool is_given;
-	int r;
-
-	read_secret(fd, line);
-	is_given = key_hash_secret(line, row.hash);
-	if (line[0] && !is_given)
-		log_warn("key.file_replaced", "file='admin.key' error='it held no key: 40 digits "
-		                              "0-9a-f behind clo_'");
-	OPENSSL_cleanse(line, sizeof(line));
-	if (is_given)
-		return key_add_hashed(ring, &row, &key, err);
-	key_draw_secret(secret, row.hash);
-	(void)snprintf(line, sizeof(line), "%s\n", secret);
-	r = save_line(fd, line);
-	OPENSSL_cleanse(secret, sizeof(secret));
-	OPENSSL_cleanse(line, sizeof(line));
-	if (r < 0)
-		return err_set(err, ERR_INTERNAL, -r, "cannot write the first key to 'admin.key'");
-	return key_add_hashed(ring, &row, &key, err);
-}
-
-/* Warns if the file's secret opens nothing. An empty file is fine: its owner has moved the secret
- * away, and the launcher told of it. */
-static void check_file(struct keyring *ring, int fd)
-{
-	char text[48] = "";
-	ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
-
-	if (n == 0)
-		return;
-	text[strcspn(text, "\n")] = '\0';
-	if (n < 0 || !keyring_check(ring, text))
-		log_warn("key.file_unknown",
-		         "file='admin.key' error='it holds no key that is in use' hint='root needs "
-		         "no key: make another with `cloche key create`, and remove the file'");
-	OPENSSL_cleanse(text, sizeof(text));
-}
-
-int keyring_ensure_admin(struct keyring *ring, int fd, struct err *err)
-{
-	if (!list_empty(&ring->keys)) {
-		check_file(ring, fd);
-		return 0;
-	}
-	return first_key(ring, fd, err);
 }
 
 const struct key *keyring_find_key(struct keyring *ring, const char *project_id, const char *id)
@@ -537,43 +371,7 @@ void keyring_each_named(struct keyring *ring, const char *project_id, const char
 			fn(key, arg);
 }
 
-int keyring_check_project(struct keyring *ring, const char *name, struct err *err)
-{
-	int r = key_check_name(name, err);
-
-	if (r < 0)
-		return r;
-	if (keyring_find_project(ring, name)) {
-		(void)err_set(err, ERR_CONFLICT, 0, "name: a project named '%s' exists already",
-		              name);
-		return err_hint(err, "use it, or take another name");
-	}
-	if (HASH_CNT(by_id, ring->projects_by_id) >= PROJECTS_MAX)
-		return err_set(err, ERR_LIMIT, 0, "there are %d projects, no more are allowed",
-		               PROJECTS_MAX);
-	return 0;
-}
-
-int keyring_add_project(struct keyring *ring, const char *name, const char **ret_id,
-                        struct err *err)
-{
-	char id[ID_SIZE];
-	struct project_row row = {.id = id, .name = name, .created_us = clock_wall_us()};
-	int r = keyring_check_project(ring, name, err);
-
-	if (r < 0)
-		return r;
-	id_make(id, "prj");
-	r = store_put_project(ring->store, &row, err);
-	if (r < 0)
-		return r;
-	(void)load_project(&row, ring);
-	*ret_id = keyring_find_project(ring, id);
-	return 0;
-}
-
-/* Their rows are gone. */
-static void forget_keys(struct keyring *ring, const char *project_id)
+void key_forget_all(struct keyring *ring, const char *project_id)
 {
 	list_for_each (&ring->keys, struct key, key, link) {
 		if (key->is_forgotten || strcmp(key->project_id, project_id) != 0)
@@ -584,53 +382,6 @@ static void forget_keys(struct keyring *ring, const char *project_id)
 		detach_key(ring, key);
 		key->revoked_us = clock_wall_us();
 	}
-}
-
-int keyring_remove_project(struct keyring *ring, const char *id, struct err *err)
-{
-	struct project *p = NULL;
-	int r;
-
-	HASH_FIND(by_id, ring->projects_by_id, id, strlen(id), p);
-	if (!p)
-		return err_set(err, ERR_NOT_FOUND, 0, "no project '%.64s'", id);
-	assert(p != default_project(ring));
-	r = store_delete_project(ring->store, p->id, err);
-	if (r < 0)
-		return r;
-	forget_keys(ring, p->id);
-	HASH_DELETE(by_id, ring->projects_by_id, p);
-	HASH_DELETE(by_name, ring->projects_by_name, p);
-	p->is_removed = true;
-	return 0;
-}
-
-const char *keyring_find_project(struct keyring *ring, const char *id_or_name)
-{
-	struct project *p = NULL;
-
-	HASH_FIND(by_id, ring->projects_by_id, id_or_name, strlen(id_or_name), p);
-	if (!p)
-		HASH_FIND(by_name, ring->projects_by_name, id_or_name, strlen(id_or_name), p);
-	return p ? p->id : NULL;
-}
-
-const char *keyring_project_name(struct keyring *ring, const char *id)
-{
-	struct project *p = NULL;
-
-	HASH_FIND(by_id, ring->projects_by_id, id, strlen(id), p);
-	return p ? p->name : NULL;
-}
-
-void keyring_each_project(struct keyring *ring,
-                          void (*fn)(const char *id, const char *name, uint64_t created_us,
-                                     void *arg),
-                          void *arg)
-{
-	list_for_each (&ring->projects, struct project, p, link)
-		if (!p->is_removed)
-			fn(p->id, p->name, p->created_us, arg);
 }
 
 const struct key *key_attach_row(struct keyring *ring, const struct key_row *row)
@@ -681,28 +432,4 @@ int key_count_check(struct keyring *ring, struct err *err)
 	               ? 0
 	               : err_set(err, ERR_LIMIT, 0, "there are %d keys, no more are allowed",
 	                         KEYS_MAX);
-}
-
-struct project *key_project_find(struct keyring *ring, const char *id, const char *name)
-{
-	struct project *p = NULL;
-
-	if (id)
-		HASH_FIND(by_id, ring->projects_by_id, id, strlen(id), p);
-	if (!p && name)
-		HASH_FIND(by_name, ring->projects_by_name, name, strlen(name), p);
-	return p;
-}
-
-void project_attach_row(struct keyring *ring, const struct project_row *row)
-{
-	(void)load_project(row, ring);
-}
-
-void project_set_name(struct keyring *ring, struct project *p, const char *name)
-{
-	HASH_DELETE(by_name, ring->projects_by_name, p);
-	free(p->name);
-	p->name = xstrdup(name);
-	HASH_ADD_KEYPTR(by_name, ring->projects_by_name, p->name, strlen(p->name), p);
 }

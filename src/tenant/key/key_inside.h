@@ -47,7 +47,13 @@ must_check int key_add_hashed(struct keyring *ring, const struct key_row *like,
 /* Forgets an old key of the project if it has too many. */
 must_check int key_make_room(struct keyring *ring, const char *project_id, struct err *err);
 
-/* For shared_key.c; all of it in key.c, where the tables are. */
+void key_forget_all(struct keyring *ring, const char *project_id); /* their rows are gone */
+
+/* project.c; the default project is made if there is none, and is root's. */
+must_check int projects_load(struct keyring *ring, struct err *err);
+void projects_free(struct keyring *ring);
+
+/* For shared_key.c. */
 const struct key *key_attach_row(struct keyring *ring, const struct key_row *row);
 struct key *key_find_known(struct keyring *ring, const char *id); /* also one that is revoked */
 struct key *key_find_hash(struct keyring *ring, const unsigned char hash[32]); /* not revoked */
