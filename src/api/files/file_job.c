@@ -100,6 +100,17 @@ static void on_body(struct http_req *req, const char *data, size_t len, void *ar
 			file_call_finish(job->call);
 		return;
 	}
+	/* What the agent has room for goes there at once; the rest is held. */
+	while (job->held.len == 0 && len > 0) {
+		ssize_t n = file_call_write(job->call, data, len);
+
+		if (n <= 0)
+			break;
+		data += n;
+		len -= (size_t)n;
+	}
+	if (len == 0)
+		return;
 	if (buf_append(&job->held, data, len) < 0) {
 		(void)err_set(&err, ERR_INTERNAL, 0, "a piece of the body is too large");
 		file_call_cancel(take_ptr(job->call));
