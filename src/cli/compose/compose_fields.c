@@ -279,9 +279,10 @@ static int take_port(struct compose_reader *r, const struct yaml_value *v, json_
 		if (protocol)
 			result = compose_choice(r, protocol, protocols, ": ports are TCP alone",
 			                        &word, err);
+		if (result < 0)
+			return result;
 	}
-	if (result == 0)
-		result = compose_text(r, target, &text, err);
+	result = compose_text(r, target, &text, err);
 	if (result < 0)
 		return result;
 	colon = strrchr(text, ':');
