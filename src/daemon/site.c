@@ -283,7 +283,8 @@ static int open_agent(const struct config *c, int *ret_fd, struct err *err)
 	return err_hint(err, "name it with --agent PATH");
 }
 
-/* Finds the interpreters' drivers, beside the agent. Without them only run_code does not work. */
+/* The interpreters' drivers. A daemon without them would fail at the first call of code, with an
+ * error of python3 or node that names a path inside. */
 static int find_kernels(struct site *s, struct err *err)
 {
 	static const char *const places[] = {"kernels-beside", "../share/cloche/kernels"};
@@ -295,7 +296,13 @@ static int find_kernels(struct site *s, struct err *err)
 
 		s->kernels_dir = realpath(path, NULL);
 	}
-	return r;
+	if (r < 0 || s->kernels_dir)
+		return r;
+	(void)err_set(err, ERR_UNAVAILABLE, ENOENT,
+	              "there is neither '%s/%s' nor '%s/%s', with the drivers of the interpreters",
+	              self, places[0], self, places[1]);
+	return err_hint(err, "start cloche where it was built or installed, or copy the folder "
+	                     "kernels-beside along with the programs");
 }
 
 /* Sealed, so that the program of every sandbox cannot change while the daemon runs. */
@@ -397,6 +404,8 @@ int site_prepare(struct site *s, struct err *err)
 	int r = find_user(s, err);
 
 	if (r == 0)
+		r = find_kernels(s, err);
+	if (r == 0)
 		r = check_restored(s->config, err);
 	if (r == 0)
 		r = make_dirs(s, err);
@@ -410,8 +419,6 @@ int site_prepare(struct site *s, struct err *err)
 		r = load_vmm(s, err);
 	if (r == 0)
 		r = load_member(s, err);
-	if (r == 0)
-		r = find_kernels(s, err);
 	return r < 0 ? r : open_listeners(s, err);
 }
 

@@ -29,7 +29,7 @@ struct site {
 	int agent_fd;      /* sealed memfd */
 	int vmm_fd;        /* likewise, cloche-vmm; -1: it is not there */
 	int member_fd;     /* likewise, cloche-cluster; -1: this node is alone */
-	char *kernels_dir; /* NULL: not found */
+	char *kernels_dir;
 	char *doctor;      /* what this host can do, as JSON; NULL: not known */
 	struct site_listener listeners[SITE_LISTENERS_MAX];
 	size_t n_listeners;

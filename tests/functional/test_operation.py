@@ -223,6 +223,17 @@ def copy_program(target):
     return target / "cloche"
 
 
+def test_a_program_without_the_drivers_of_its_interpreters_does_not_start(tmp_path):
+    program = copy_program(tmp_path / "copied")
+    shutil.rmtree(program.parent / "kernels-beside")
+    data = tmp_path / "data"
+    argv = [program, "serve", "--data", data, "--run", tmp_path / "run", "--listen", "none"]
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    assert "drivers of the interpreters" in done.stderr and "copy the folder kernels-beside" in done.stderr
+    assert not data.exists()  # nothing was made before that
+
+
 @pytest.mark.parametrize("how", ["stopped", "killed"])
 def test_O05_a_program_at_another_place_takes_over_what_runs(how):
     """An upgrade: the agents of before go on inside, under the daemon of now."""
