@@ -22,7 +22,7 @@ OPEN = ("/v1/health", "/v1/ready", "/v1/login", "/v1/login/oidc/start", "/v1/log
 PRIVATE = [(m, p) for m, p, op in ROUTES if p not in OPEN]
 ADMIN = ("/v1/keys", "/v1/projects", "/v1/doctor", "/v1/settings", "/v1/backups", "/v1/identity/rotate")
 KINDS = {"id": "sb", "exec_id": "ex", "key_id": "key", "context_id": "ctx", "project_id": "prj", "secret": "se", "webhook_id": "wh", "template": "tpl",
-         "build_id": "bld", "snapshot": "sn", "volume": "vo", "batch": "bt"}
+         "build_id": "bld", "snapshot": "sn", "volume": "vo", "batch": "bt", "reservation": "rs"}
 UNKNOWN = {"{%s}" % name: f"{kind}_" + "a" * 26 for name, kind in KINDS.items()} | {"{port}": "3000"}
 
 
