@@ -84,8 +84,8 @@ void freeze_cancel(struct box *box)
 
 	if (!box->freeze)
 		return;
-	(void)err_set(&err, ERR_CONFLICT, ECANCELED, "sandbox %s was wanted otherwise",
-	              box->spec.id);
+	(void)err_set(&err, ERR_CONFLICT, ECANCELED,
+	              "a later request has changed the state of sandbox %s", box->spec.id);
 	finish(box, &err);
 }
 

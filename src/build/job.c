@@ -286,7 +286,9 @@ static void on_success(struct build *b)
 		if (!b->report.state[0]) {
 			struct err err;
 
-			(void)err_set(&err, ERR_GUEST, 0, "the archive's state was not told");
+			(void)err_set(&err, ERR_GUEST, 0,
+			              "the build's sandbox did not report the state of the package "
+			              "archives");
 			end_job(b, &err);
 			return;
 		}

@@ -22,7 +22,7 @@ static const struct {
 	{"repl",    cmd_repl,       "open a prompt on such an interpreter"},
 	{"context", cmd_context,    "list, make, restart and remove interpreters"},
 	{"ps",      cmd_ps,         "list sandboxes, or the execs of one"},
-	{"inspect", cmd_inspect,    "show all of a sandbox or an exec"},
+	{"inspect", cmd_inspect,    "show everything about a sandbox or an exec"},
 	{"logs",    cmd_logs,       "print what an exec has written"},
 	{"url",     cmd_url,        "open a port, and print the link to it"},
 	{"port-forward", cmd_port_forward, "connect a port of this machine to one inside"},
@@ -48,7 +48,7 @@ static const struct {
 	{"trust",     cmd_trust,     "print what a client needs to reach sandboxes by name and TLS"},
 	{"login",   cmd_login,      "log in at the daemon's provider, as a person"},
 	{"logout",  cmd_logout,     "end that login"},
-	{"whoami",  cmd_whoami,     "say who you are to the daemon, and in which project"},
+	{"whoami",  cmd_whoami,     "show which person or key you are, and in which project"},
 	{"top",     cmd_top,        "show what running sandboxes use, live"},
 	{"history", cmd_history,    "show what was used in the last hour, day, week or month"},
 	{"usage",   cmd_usage,      "say what was used, and what it cost"},
@@ -129,7 +129,7 @@ static int print_help(FILE *out, int status)
 		"  CLOCHE_URL      the daemon: http://HOST:PORT, https://HOST, unix:/PATH\n"
 		"                  (default /run/cloche/cloche.sock, then 127.0.0.1:7070)\n"
 		"  CLOCHE_API_KEY  the key to open it with\n"
-		"  CLOCHE_PROJECT  which of your projects, where `cloche login` gave several\n"
+		"  CLOCHE_PROJECT  which of your projects, if `cloche login` gave you several\n"
 		"\n"
 		"Examples:\n"
 		"  cloche run -c 'print(6*7)'\n"

@@ -114,7 +114,8 @@ static void on_made(int result, void *arg)
 static int start_rotation(struct identity *id, const struct making *wish, struct err *err)
 {
 	if (id->making)
-		return err_set(err, ERR_CONFLICT, 0, "a new key of identities is being made");
+		return err_set(err, ERR_CONFLICT, 0,
+		               "a new signing key is being made: try again in a moment");
 	id->making = xnew0(struct making);
 	*id->making = *wish;
 	id->making->of = id;

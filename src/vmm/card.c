@@ -148,7 +148,8 @@ void card_set_aside(struct card *c, void (*aside)(const struct err *err, void *a
 	if (c->state == CARD_OUT) {
 		tell_aside(c, NULL);
 	} else if (c->state != CARD_IN) {
-		(void)err_set(&err, ERR_CONFLICT, 0, "its network card is on its way in or out");
+		(void)err_set(&err, ERR_CONFLICT, 0,
+		              "its network card is being plugged in or out: try again");
 		tell_aside(c, &err);
 	} else {
 		c->state = CARD_LEAVING;

@@ -95,7 +95,7 @@ def test_one_for_some_hosts_goes_to_those_alone(kept, walled):
         assert refused.value.field == "network"
     with pytest.raises(errors.ClocheError, match="may not be sent to 'proxy.test'"):
         kept.create(network={"allow": ["allowed.test"], "proxy": {"url": "http://proxy.test:3128", "username": "me", "password": "secret://BOUND"}})
-    with pytest.raises(errors.ClocheError, match="goes nowhere else"):
+    with pytest.raises(errors.ClocheError, match="only to the hosts that it is for"):
         box.sandbox.run("true", env={"TOKEN": "secret://BOUND"})
     with pytest.raises(errors.ClocheError, match="may not be sent to 'other.test'"):
         kept.create(source={"type": "git", "url": "https://other.test/repo.git", "credentials": {"password": "secret://BOUND"}})

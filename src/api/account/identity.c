@@ -23,7 +23,7 @@ static int find_identity(const struct http_req *req, struct identity **ret, stru
 	*ret = fleet_config(api->fleet)->identity;
 	if (*ret)
 		return 0;
-	(void)err_set(err, ERR_NOT_FOUND, 0, "this daemon gives out no identities");
+	(void)err_set(err, ERR_NOT_FOUND, 0, "this daemon issues no identity tokens");
 	return err_hint(err, "set `identity.issuer` to the https URL under which clouds find this "
 	                     "daemon, and restart it");
 }

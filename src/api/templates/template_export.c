@@ -96,7 +96,8 @@ int export_template(struct http_req *req, struct err *err)
 
 	if (r == 0 && strcmp(http_param(req, "template"), TEMPLATE_HOST) == 0)
 		r = err_set(err, ERR_CONFLICT, 0,
-		            "'" TEMPLATE_HOST "' is this machine itself, and no image");
+		            "'" TEMPLATE_HOST
+		            "' is this machine's own programs: it has no image to export");
 	if (r == 0)
 		r = find_template(req, &t, err);
 	if (r < 0)

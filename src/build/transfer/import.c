@@ -290,7 +290,7 @@ static int check_base(const struct import *im, const json_t *told, struct err *e
 	if (im->base.n_layers == 0 || (over && strcmp(over, hex) == 0))
 		return 0;
 	return err_set(err, ERR_FILE_INVALID, 0,
-	               "image: its layers are others than the registry told at first");
+	               "image: its layers differ from those that the registry listed");
 }
 
 static void on_unpacked(const struct err *err, void *arg)

@@ -214,7 +214,7 @@ int view_open_volume(struct builds *bs, const char *project_id, const char *volu
 
 	if (!v)
 		return err_set(err, ERR_LIMIT, 0,
-		               "%zu volumes are being looked into, which is the most",
+		               "the files of %zu volumes are being read, which is the most",
 		               bs->volume_room.used);
 	(void)snprintf(v->volume_id, sizeof(v->volume_id), "%s", volume_id);
 	r = sandbox_create(bs->config.fleet, BUILD_PROJECT, &spec, on_created, v, err);

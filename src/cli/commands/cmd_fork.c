@@ -95,13 +95,13 @@ int cmd_fork(int argc, char **argv)
 	const struct manual manual = {
 		.name = "fork",
 		.synopsis = "[OPTIONS] SANDBOX",
-		.about =
-			"Makes copies of a sandbox as it is now, and prints their ids. Each copy "
-			"has the files, the running\n"
-			"programs with their memory, the environment, limits and network policy "
-			"of the sandbox, and a name of\n"
-			"its own. The sandbox goes on. How the memory went over, and why it was no "
-			"imprint, is told on stderr.",
+		.about = "Makes copies of a sandbox as it is now, and prints their ids. Each copy "
+			 "has the files, the running\n"
+			 "programs with their memory, the environment, limits and network policy "
+			 "of the sandbox, and a name of\n"
+			 "its own. The sandbox goes on. Says on stderr how the memory was copied, "
+			 "and "
+			 "if not by an imprint, why.",
 		.examples = "  cloche fork agent\n"
 			    "  cloche fork --files -n 5 --name try agent\n"
 			    "  cloche exec try-3 make test",

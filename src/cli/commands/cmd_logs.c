@@ -59,12 +59,13 @@ int cmd_logs(int argc, char **argv)
 	const struct manual manual = {
 		.name = "logs",
 		.synopsis = "[OPTIONS] SANDBOX [EXEC]",
-		.about = "Prints what an exec has written: stdout to stdout, and stderr to stderr. "
-			 "Without EXEC it is the newest\n"
-			 "one. With -f it goes on until the exec is over, even if the daemon "
-			 "restarts meanwhile. Of each exec\n"
-			 "the last 16 MiB are kept, unless the daemon was told otherwise. If a "
-			 "part is gone, that is said.",
+		.about =
+			"Prints what an exec has written: stdout to stdout, and stderr to stderr. "
+			"Without EXEC it is the newest\n"
+			"one. With -f it goes on until the exec is over, even if the daemon "
+			"restarts meanwhile. Of each exec\n"
+			"the daemon keeps the last 16 MiB (setting `spool`). If a part is missing, "
+			"a line says so.",
 		.examples = "  cloche logs build\n"
 			    "  cloche logs -f build ex_k3v9…\n"
 			    "  cloche logs --json build | jq -r .type",

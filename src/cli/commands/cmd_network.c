@@ -165,8 +165,8 @@ int cmd_network(int argc, char **argv)
 	struct network_opts opts = {0};
 	const struct opt rows[] = {
 		{0, "allow", OPT_LIST, &opts.allow, "NAME",
-	         "let it reach this name or range (pip, npm or apt: where those have packages "
-	         "from), and nothing else; may be repeated"},
+	         "let it reach this name or range (pip, npm or apt: the hosts of their packages), "
+	         "and nothing else; may be repeated"},
 		{'X', "method", OPT_TEXT, &opts.method, "METHOD", "of a request (default GET)"},
 	};
 	int status = group_main(&group, rows, &opts, argc, argv);

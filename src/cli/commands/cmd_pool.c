@@ -14,7 +14,7 @@ static struct {
 static const struct opt rows[] = {
 	{0, "count", OPT_NUMBER, &opts.count, "N", "how many creates will come"},
 	{0, "for", OPT_MS, &opts.for_ms, "TIME",
-         "how long they are waited for; what is not used then is ended (default 10m)"},
+         "how long to keep them; those that nobody has used then are removed (default 10m)"},
 	SANDBOX_OPT_ROWS(opts.sandbox),
 };
 

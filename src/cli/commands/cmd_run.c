@@ -328,16 +328,16 @@ int cmd_run(int argc, char **argv)
 			    "[OPTIONS] -- COMMAND [ARGS…]\n"
 			    "[OPTIONS] --image IMAGE|--template NAME",
 		.about = "Runs code, a file, code from stdin, or a command, in a fresh sandbox "
-			 "that is removed afterwards;\n"
-			 "of an image or template without any of these, its own command "
-			 "(ENTRYPOINT and CMD).\n"
+			 "that is removed afterwards.\n"
+			 "With --image or --template and none of these, it runs the image's own "
+			 "command (ENTRYPOINT and CMD).\n"
 			 "Output is printed as it is written. The exit status is the command's "
 			 "own, or 124 if its time was\n"
 			 "up, 125 if cloche failed, 126 if the command cannot be executed, 127 if "
 			 "there is no such program,\n"
 			 "and 128+N if signal N ended it. Ctrl-C interrupts it. If no daemon is "
-			 "running, one is started for\n"
-			 "this run alone, which needs root.",
+			 "running, a temporary one is\n"
+			 "started for this run; this needs root.",
 		.examples = "  cloche run -c 'print(6*7)'\n"
 			    "  cloche run -l bash -c 'id; hostname; exit 3'\n"
 			    "  cloche run --package pandas -c 'import pandas; "

@@ -145,8 +145,8 @@ static const struct subcommand subcommands[] = {
 
 static const struct group group = {
 	.name = "snapshot",
-	.about = "Snapshots: what a sandbox was at one moment. Start others from it, or go back to "
-		 "it.",
+	.about = "Snapshots: the state of a sandbox at one moment. Start other sandboxes from it, "
+		 "or go back to it.",
 	.subcommands = subcommands,
 	.n_subcommands = ARRAY_SIZE(subcommands),
 };

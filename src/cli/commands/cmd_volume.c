@@ -67,7 +67,7 @@ int cmd_volume(int argc, char **argv)
 		{0, "one-writer", OPT_FLAG, &opts.has_one_writer, NULL,
 	         "let one running sandbox at a time write to it; any number may read"},
 		{0, "from", OPT_TEXT, &opts.source, "VOLUME",
-	         "have its files at first, as they are now; and its size, if none is given"},
+	         "copy the files of this volume as they are now; and its size, if you give none"},
 	};
 
 	return group_main(&group, rows, &opts, argc, argv);

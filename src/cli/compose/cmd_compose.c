@@ -24,8 +24,8 @@ static const struct subcommand subcommands[] = {
          "Brings the services up, each in a sandbox of its own.\n"
          "They reach each other by name, and nobody else reaches them; outside they reach what "
          "--network and --allow\nsay, by default nothing. Returns when all have started and those "
-         "with a health check are healthy. Said\nagain, it changes what has changed in the file. A "
-         "field that cannot be kept is refused with its line.",
+         "with a health check are healthy. A second\n'up' applies what has changed in the file. A "
+         "field that is not supported is an error that names its line.",
          "  cloche compose up\n"
          "  cloche compose up -f tests/compose.yaml -p run-7 --timeout 1h\n"
          "  cloche compose up --watch --allow pip",
@@ -43,7 +43,7 @@ static const struct subcommand subcommands[] = {
          .words_end_options = true},
 	{"down", compose_down, "[OPTIONS]",
          "Removes all of a project: its sandboxes, what was built for it, and its volumes.\n"
-         "Needs no file with -p, and does not care how far `up` had come.",
+         "With -p it needs no file. It also works after an `up` that failed.",
          "  cloche compose down\n"
          "  cloche compose down -p run-7 --keep-volumes",
          .first_opt = AT_DOWN, .n_opts = COMMON + 1},
@@ -93,7 +93,7 @@ int cmd_compose(int argc, char **argv)
 		{0,   "one-network", OPT_FLAG, &o.is_one_network,  NULL,    "let all services reach each other, whatever networks the file has"},
 		{'w', "watch",       OPT_FLAG, &o.is_watched,      NULL,    "stay: print what the services write, and take all down at Ctrl-C or when the last has ended"},
 		{0,   "network",     OPT_TEXT, &o.network,         "POLICY", "what each may reach outside: deny-all (the default), allow-all, or a JSON file"},
-		{0,   "allow",       OPT_LIST, &o.allow,           "NAME",  "let each reach this name or range; pip, npm or apt: where those have packages from; may be repeated"},
+		{0,   "allow",       OPT_LIST, &o.allow,           "NAME",  "let each reach this name or range; pip, npm or apt: the hosts of their packages; may be repeated"},
 		{0,   "engine",      OPT_TEXT, &o.engine,          "NAME",  "auto, jail or vm"},
 		{0,   "min-grade",   OPT_TEXT, &o.min_grade,       "GRADE", "refuse weaker isolation: process, emulated or hardware"},
 		{0,   "timeout",     OPT_MS,   &o.timeout_ms,      "TIME",  "end each sandbox this long after its creation (default: the daemon's)"},

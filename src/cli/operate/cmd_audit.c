@@ -237,8 +237,7 @@ static int show_key(struct command *c, struct err *err)
 static const struct subcommand subcommands[] = {
 	{"export", export, "[OPTIONS] FILE",
          "Writes the event log and the audit log to FILE (- for stdout): a line for each entry, "
-         "and "
-         "behind them\nseals that the daemon has signed. 'cloche audit verify' checks it anywhere.",
+         "then the\ndaemon's signatures (seals). 'cloche audit verify' checks it on any machine.",
          "  cloche audit export audit.jsonl\n"
          "  cloche audit export --since 30d --project web audit.jsonl\n"
          "  cloche audit export --all audit.jsonl",

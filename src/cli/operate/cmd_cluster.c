@@ -186,13 +186,13 @@ static const struct subcommand subcommands[] = {
          "  cloche cluster invite --lifetime 10m",
          .first_opt = 7, .n_opts = 2},
 	{"map", map, "[OPTIONS]",
-         "Prints which node has made an id that begins with which four letters, a line each: a map "
-         "file for HAProxy, whose calls\nthen go to the right node at once. It changes when nodes "
+         "Prints a map file for HAProxy: the four letters with which the ids of each node begin, "
+         "and the node. With it calls\ngo to the right node at once. It changes when nodes "
          "come or go.",
          "  cloche cluster map > /etc/haproxy/cloche.map", .n_opts = 1},
 	{"migrate", migrate, "[OPTIONS] --owner CONNINFO",
-         "Brings the schema of the cluster's database up to what this version of cloche knows, and "
-         "gives the members' rights anew.\nDo it before the nodes are upgraded: older ones go "
+         "Upgrades the schema of the cluster's database to this version of cloche, and grants the "
+         "members' rights again.\nDo it before you upgrade the nodes: older nodes go "
          "on.",
          "  cloche cluster migrate --owner 'host=db.example dbname=cloche user=postgres'",
          .n_opts = 2},
@@ -200,8 +200,8 @@ static const struct subcommand subcommands[] = {
 
 static const struct group group = {
 	.name = "cluster",
-	.about = "Several machines as one, by a PostgreSQL that they share: its connection string "
-		 "stands as `postgres` under [cluster] in the settings of each.\nFor root, on the "
+	.about = "Several machines as one, by a PostgreSQL database that they share. Each has its "
+		 "connection string in the setting `postgres` under [cluster].\nFor root, on the "
 		 "machine itself.",
 	.subcommands = subcommands,
 	.n_subcommands = ARRAY_SIZE(subcommands),

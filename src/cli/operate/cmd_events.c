@@ -264,8 +264,8 @@ int cmd_events(int argc, char **argv)
 		{0, "audit", OPT_FLAG, &opts.audit, NULL,
 	         "the audit log: reads of content, and writes that are no events"},
 		{'a', "all", OPT_FLAG, &opts.all, NULL,
-	         "entries of all projects and of the daemon, by their place in the order of all "
-	         "(needs an admin key)"},
+	         "entries of all projects and of the daemon, in one order (needs an admin key of "
+	         "the project default)"},
 	};
 	const struct manual manual = {
 		.name = "events",

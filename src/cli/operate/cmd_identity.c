@@ -94,12 +94,12 @@ static int token(struct command *c, struct err *err)
 static const struct subcommand subcommands[] = {
 	{"show", show, "[OPTIONS]",
          "Shows the issuer of sandboxes' tokens, and the keys that sign them: the current one, the "
-         "next, and those whose tokens may still be good.",
+         "next, and old ones whose tokens may still be valid.",
          "  cloche identity show\n"
          "  cloche identity   # the same"},
 	{"rotate", rotate, "[OPTIONS]",
-         "Lets the next key sign. Tokens that are out stay good until they expire, unless all keys "
-         "so far are revoked.",
+         "Switches to the next signing key. Existing tokens stay valid until they expire, unless "
+         "--revoke withdraws their keys.",
          "  cloche identity rotate\n"
          "  cloche identity rotate --revoke   # a key may be known to others",
          .n_opts = 1},
@@ -112,7 +112,8 @@ static const struct subcommand subcommands[] = {
 static const struct group group = {
 	.name = "identity",
 	.about = "Identities of sandboxes: short tokens that clouds trust without a stored key. A "
-		 "policy names who may be told: {\"identity\": {\"audiences\": […]}}.",
+		 "policy names the audiences that a token may be for: {\"identity\": "
+		 "{\"audiences\": […]}}.",
 	.subcommands = subcommands,
 	.n_subcommands = ARRAY_SIZE(subcommands),
 	.usual = &subcommands[0],

@@ -135,7 +135,7 @@ int cmd_login(int argc, char **argv)
 	struct login_opts o = {0};
 	const struct opt opts[] = {
 		{'p', "project", OPT_TEXT, &o.project, "NAME",
-	         "work in this project; who is logged in already changes to it"},
+	         "work in this project; if you are logged in already, change to it"},
 	};
 	const struct manual manual = {
 		.name = "login",

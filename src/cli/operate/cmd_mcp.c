@@ -65,8 +65,8 @@ int cmd_mcp(int argc, char **argv)
 		.about = "Speaks the Model Context Protocol on stdin and stdout: an agent that "
 			 "starts this has tools to run\ncode and commands and to work with files, "
 			 "in a sandbox that is made at the first call and deleted\nwhen the agent "
-			 "ends. The options say what sandboxes are to be. The same is served over "
-			 "HTTP at the\ndaemon's /mcp. docs/mcp.md shows how clients are set up.",
+			 "ends. The options describe that sandbox. The daemon serves the same over "
+			 "HTTP at\n/mcp. docs/mcp.md shows how to set up clients.",
 		.examples = "  claude mcp add cloche -- cloche mcp\n"
 			    "  cloche mcp --template python --network allow-all\n"
 			    "  cloche mcp --url https://box.example --key-file ~/.cloche-key",

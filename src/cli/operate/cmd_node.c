@@ -123,9 +123,9 @@ static const struct subcommand subcommands[] = {
 	{"uncordon", uncordon, "[OPTIONS] [NAME]", "Lets a node make sandboxes again.",
          "  cloche node uncordon", .n_more = 1, .first_opt = 4, .n_opts = 2},
 	{"rm", rm, "[OPTIONS] --owner CONNINFO NAME",
-         "Removes a node that is cordoned or lost: its names and quota are free, its secret and "
-         "its certificate open nothing any more.\nWhat still runs there is cut off from the "
-         "cluster; stop cloche there. Its name stays taken, as its certificate bears it.",
+         "Removes a node that is cordoned or lost. Its names and quota become free, and its "
+         "secret and certificate are revoked.\nSandboxes that still run there are cut off from "
+         "the cluster; stop cloche there. The node's name cannot be used again.",
          "  cloche node rm --owner 'host=db.example dbname=cloche user=postgres' node3",
          .n_words = 1, .first_opt = 4, .n_opts = 2},
 };

@@ -170,8 +170,8 @@ int cmd_secret(int argc, char **argv)
 	struct secret_opts opts = {0};
 	const struct opt rows[] = {
 		{0, "host", OPT_LIST, &opts.hosts, "NAME",
-	         "it may be sent to this host alone (*.example.com too), and into no environment; "
-	         "give it again for more; '*': to any"},
+	         "send it only to this host (or *.example.com), and put it into no environment; "
+	         "may be repeated; '*': any host"},
 		{'f', "force", OPT_FLAG, &opts.is_forced, NULL,
 	         "also if policies of living sandboxes refer to it"},
 	};

@@ -172,15 +172,17 @@ int cmd_settings(int argc, char **argv)
 	const struct manual manual = {
 		.name = "settings",
 		.synopsis = "[OPTIONS] [WORD…]",
-		.about = "Shows the settings of the running daemon: value, default, where the "
-			 "value comes from (a line of the\n"
-			 "settings file, an option of `cloche serve`, a variable of its "
-			 "environment), and what a change needs:\n"
-			 "a reload (systemctl reload cloche) or a restart. Those that are not the "
-			 "default come first. With\n"
-			 "words only those that have all of them in their name or meaning. A value "
-			 "in the file that waits for a\n"
-			 "restart is told below. It needs an admin key of the project default.",
+		.about =
+			"Shows the settings of the running daemon: value, default, where the "
+			"value comes from (a line of the\n"
+			"settings file, an option of `cloche serve`, a variable of its "
+			"environment), and what a change needs:\n"
+			"a reload (systemctl reload cloche) or a restart. Those that are not the "
+			"default come first. WORDs\n"
+			"select settings that have all of them in their name or meaning. Values in "
+			"the file that wait for a\n"
+			"restart are listed at the end. This needs an admin key of the project "
+			"default.",
 		.examples = "  cloche settings --changed\n"
 			    "  cloche settings pool\n"
 			    "  cloche settings --json | jq '.settings[] | select(.pending)'",

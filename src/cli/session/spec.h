@@ -49,11 +49,11 @@ struct life_opts { /* of one that stays */
 	LIMIT_##has(s, name, kind, letter, word, help)
 #define SANDBOX_OPT_ROWS(s)                                                                                                     \
 	{0,   "name",      OPT_TEXT,    &(s).name,       "NAME",  "its name, which no other living sandbox may have"},       \
-	{0,   "group",     OPT_TEXT,    &(s).group,      "NAME",  "let it and the other sandboxes of this group reach each other by name, and nobody else them"}, \
+	{0,   "group",     OPT_TEXT,    &(s).group,      "NAME",  "sandboxes of one group reach each other by name; no other sandbox reaches them"}, \
 	{0,   "alias",     OPT_TEXT,    &(s).alias,      "NAME",  "its host name in the group (default: its name)"}, \
 	{'T', "template",  OPT_TEXT,    &(s).template,   "NAME",  "what it starts from (see 'cloche template ls'; host: this machine's programs)"}, \
 	{0,   "image",     OPT_TEXT,    &(s).image,      "REF",   "start from this image of a registry instead, [HOST[:PORT]/]NAME[:TAG][@DIGEST]; it is pulled if it is not there"}, \
-	{0,   "pull",      OPT_TEXT,    &(s).pull,       "WHEN",  "of --image: always, or missing; without it, a tag is pulled again after an hour"}, \
+	{0,   "pull",      OPT_TEXT,    &(s).pull,       "WHEN",  "when to pull --image: always, or missing (default: a tag again after an hour)"}, \
 	{0,   "snapshot",  OPT_TEXT,    &(s).snapshot,   "NAME",  "start from this snapshot instead (see 'cloche snapshot ls')"}, \
 	{'P', "package",   OPT_LIST,    &(s).packages,   "NAME",  "install this package in it, such as pip:pandas, npm:zod@3 or apt:jq; may be repeated"}, \
 	{'v', "volume",    OPT_LIST,    &(s).volumes,    "NAME:PATH", "mount this volume at PATH; NAME:PATH:ro is read-only; may be repeated"}, \
@@ -61,7 +61,7 @@ struct life_opts { /* of one that stays */
 	{0,   "tag",       OPT_LIST,    &(s).tags,       "K=V",   "a tag to find it by; may be repeated"},                      \
 	{'e', "env",       OPT_LIST,    &(s).env,        "K=V",   "set this variable; K alone takes the value that you have; may be repeated"},        \
 	{0,   "network",   OPT_TEXT,    &(s).network,    "POLICY", "what it may reach: deny-all (the default), allow-all, or a JSON file"}, \
-	{0,   "allow",     OPT_LIST,    &(s).allow,      "NAME",  "let it reach this name or range; pip, npm or apt: where those have packages from; may be repeated"}, \
+	{0,   "allow",     OPT_LIST,    &(s).allow,      "NAME",  "let it reach this name or range; pip, npm or apt: the hosts of their packages; may be repeated"}, \
 	{0,   "engine",    OPT_TEXT,    &(s).engine,     "NAME",  "auto, jail or vm"}, \
 	{0,   "min-grade", OPT_TEXT,    &(s).min_grade,  "GRADE", "refuse weaker isolation: process, emulated or hardware"}, \
 	{0,   "wait",      OPT_MS,      &(s).wait_ms,    "TIME",  "wait this long for room while the project's quota or the host is full, instead of being refused"}

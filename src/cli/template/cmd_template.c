@@ -8,7 +8,7 @@ static const struct subcommand subcommands[] = {
          "being built\nare named below, on stderr.",
          "  cloche template ls", .resource = &template_resource},
 	{"inspect", resource_inspect, "[OPTIONS] TEMPLATE",
-         "Shows all that is known of a template: its image, and what its maker told of it.",
+         "Shows all that is known of a template: its image, and its manifest.",
          "  cloche template inspect python\n"
          "  cloche template inspect --json python | jq .manifest.packages",
          .n_words = 1, .resource = &template_resource},
@@ -28,11 +28,11 @@ static const struct subcommand subcommands[] = {
          "own. Those that come: base, python, python-datasci, node, node22, node26, bun, "
          "universal, r, java,\n"
          "claude, codex, opencode, mcp-gateway.\n"
-         "With --dockerfile it is built from that, and from the files of the directory CONTEXT "
-         "(by default the one that\n"
-         "the Dockerfile is in) that no .dockerignore leaves out.\n"
+         "With --dockerfile it is built from a Dockerfile. COPY takes files from the directory "
+         "CONTEXT (by default the\n"
+         "Dockerfile's), except those that .dockerignore excludes.\n"
          "It is built in sandboxes, and the build goes on if this command is interrupted. The\n"
-         "template has its name once it is complete.",
+         "template gets its name when it is complete.",
          "  cloche template build python\n"
          "  cloche template build --shared universal\n"
          "  cloche template build --detach ./my-agent.toml\n"

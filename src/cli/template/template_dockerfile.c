@@ -139,8 +139,10 @@ static int put_args(const struct opt_list *list, json_t *body, struct err *err)
 
 		if (!value) {
 			json_decref(args);
-			return err_set(err, ERR_INVALID_FIELD, 0,
-			               "--build-arg %s: there is no such variable", name);
+			return err_set(
+				err, ERR_INVALID_FIELD, 0,
+				"--build-arg %s: give a value, or set it in your environment",
+				name);
 		}
 		(void)json_object_set_new(args, name, json_string(value));
 	}

@@ -128,7 +128,8 @@ int interpreter_interrupt(struct context *c, struct err *err)
 	const uint8_t payload[2] = {SIGINT, SCOPE_GROUP};
 	int r = channel_send(&c->channel, FRAME_SIGNAL, payload, sizeof(payload));
 
-	return r < 0 ? err_set(err, ERR_UNAVAILABLE, -r, "the sandbox's agent does not take more")
+	return r < 0 ? err_set(err, ERR_UNAVAILABLE, -r,
+	                       "the sandbox's agent accepts no more operations")
 	             : 0;
 }
 

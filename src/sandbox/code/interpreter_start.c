@@ -120,7 +120,8 @@ static int send_start(struct context *c, struct link *l, bool may_fork, struct e
 		               "which is the most",
 		               FRAME_CHANNELS);
 	if (r < 0)
-		return err_set(err, ERR_UNAVAILABLE, -r, "the sandbox's agent does not take more");
+		return err_set(err, ERR_UNAVAILABLE, -r,
+		               "the sandbox's agent accepts no more operations");
 	if (!c->is_forked || is_ahead || ask_for_fork(c, tag, err) == 0)
 		return 0;
 	channel_forget(&c->channel);

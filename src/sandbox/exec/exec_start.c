@@ -36,7 +36,7 @@ static int start_failed(int r, struct err *err)
 		               FRAME_CHANNELS);
 	if (r == -EINVAL)
 		return err_set(err, ERR_INVALID_FIELD, 0, "the agent would not accept this exec");
-	return err_set(err, ERR_UNAVAILABLE, -r, "the sandbox's agent does not take more");
+	return err_set(err, ERR_UNAVAILABLE, -r, "the sandbox's agent accepts no more operations");
 }
 
 /* Everything is recorded before the agent is told, and the agent is told before the caller. */

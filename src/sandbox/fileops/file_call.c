@@ -225,7 +225,7 @@ static int start_failed(int r, struct err *err)
 		               "the sandbox has %d execs and file operations under way, which is "
 		               "the most",
 		               FRAME_CHANNELS);
-	return err_set(err, ERR_UNAVAILABLE, -r, "the sandbox's agent does not take more");
+	return err_set(err, ERR_UNAVAILABLE, -r, "the sandbox's agent accepts no more operations");
 }
 
 static bool brings_bytes(enum file_op op)

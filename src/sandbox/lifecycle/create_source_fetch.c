@@ -358,7 +358,8 @@ static int start_program(struct fetch *f, struct err *err)
 		return r;
 	r = channel_start(&f->channel, f->sandbox->link, number, &channel_ops, &start);
 	start_done(&start);
-	return r < 0 ? err_set(err, ERR_UNAVAILABLE, -r, "the sandbox's agent does not take more")
+	return r < 0 ? err_set(err, ERR_UNAVAILABLE, -r,
+	                       "the sandbox's agent accepts no more operations")
 	             : 0;
 }
 
@@ -370,7 +371,8 @@ static int tell_url(struct fetch *f, struct err *err)
 	int r = buf_printf(&text, "url = \"%s\"\n", f->source->url);
 
 	if (r < 0 || channel_write(&f->channel, text.data, text.len) != (ssize_t)text.len)
-		return err_set(err, ERR_UNAVAILABLE, 0, "the sandbox's agent does not take more");
+		return err_set(err, ERR_UNAVAILABLE, 0,
+		               "the sandbox's agent accepts no more operations");
 	channel_end_input(&f->channel);
 	return 0;
 }

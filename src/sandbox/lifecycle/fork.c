@@ -147,7 +147,7 @@ static void go_on(struct one *one)
 	if (!s || s->state != SANDBOX_CREATING) /* it ends, and on_one() tells so */
 		return;
 	if (f->why) {
-		(void)err_set(&err, ERR_INTERNAL, 0, "its memory did not go over: %s", f->why);
+		(void)err_set(&err, ERR_INTERNAL, 0, "its memory could not be copied: %s", f->why);
 		create_fail(s, &err);
 	} else {
 		life_next(s);

@@ -183,7 +183,7 @@ static bool can_save(const struct sandbox *s)
 static int refuse_frozen(const struct sandbox *s, struct err *err)
 {
 	(void)err_set(err, ERR_CONFLICT, 0, "sandbox %s is paused in memory", s->id);
-	return err_hint(err, "resume it first: what stands still cannot be saved");
+	return err_hint(err, "resume it first: only a running sandbox can be saved to disk");
 }
 
 int sandbox_pause_as(struct sandbox *s, const struct pause_wish *wish, sandbox_done_fn done,
@@ -258,12 +258,13 @@ static void add_hint(struct sandbox *s, struct err *err)
 	    err->code == ERR_UNAVAILABLE)
 		return;
 	if (sn && sn->parent_id[0])
-		(void)err_hint(err,
-		               "resume it with memory: false, over its files; or roll it back to "
-		               "the snapshot before, %s",
-		               sn->parent_id);
+		(void)err_hint(
+			err,
+			"resume it with memory: false, with its files alone; or roll it back to "
+			"the snapshot before, %s",
+			sn->parent_id);
 	else
-		(void)err_hint(err, "resume it with memory: false, over its files");
+		(void)err_hint(err, "resume it with memory: false, with its files alone");
 }
 
 static void on_undone(const struct msg_reply *reply, void *arg)

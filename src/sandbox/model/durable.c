@@ -151,9 +151,10 @@ static int sync_log(void *arg)
 static void note_result(struct durable *d, int result)
 {
 	if (result < 0)
-		(void)err_set(&d->err, result == -ENOSPC ? ERR_DISK_FULL : ERR_INTERNAL, -result,
-		              "it could not be brought to the host's disk; a new sandbox is "
-		              "deleted again, all else stays done");
+		(void)err_set(
+			&d->err, result == -ENOSPC ? ERR_DISK_FULL : ERR_INTERNAL, -result,
+			"the change could not be written to the host's disk; a new sandbox is "
+			"deleted again, all else stays done");
 }
 
 static void on_log_synced(int result, void *arg)

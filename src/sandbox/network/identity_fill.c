@@ -30,8 +30,7 @@ int identity_check_policy(const struct fleet *fleet, const struct policy *p, con
 	if (!policy_names_audience(p, NULL))
 		return 0;
 	if (!fleet->config.identity) {
-		(void)err_field(err, field,
-		                "names an audience, but this daemon gives out no tokens");
+		(void)err_field(err, field, "names an audience, but this daemon issues no tokens");
 		return err_hint(err, "set `identity.issuer` to the https URL under which clouds "
 		                     "find this daemon, and restart it");
 	}
@@ -76,7 +75,7 @@ static int sign_for_wall(struct sandbox *s, const char *audience, struct identit
 {
 	int r = s->fleet->config.identity
 	                ? 0
-	                : err_set(err, ERR_UNSUPPORTED, 0, "this daemon gives out no tokens");
+	                : err_set(err, ERR_UNSUPPORTED, 0, "this daemon issues no tokens");
 
 	*ret = (struct identity_token){0};
 	if (r == 0)
@@ -213,7 +212,7 @@ int identity_ask(struct sandbox *s, const char *audience, struct identity_token 
 	if (!sandbox_is_alive(s) || s->state == SANDBOX_STOPPING)
 		return err_set(err, ERR_GONE, 0, "sandbox %s has ended", s->id);
 	if (!s->fleet->config.identity) {
-		(void)err_set(err, ERR_UNSUPPORTED, 0, "this daemon gives out no tokens");
+		(void)err_set(err, ERR_UNSUPPORTED, 0, "this daemon issues no tokens");
 		return err_hint(err, "set `identity.issuer` to the https URL under which clouds "
 		                     "find this daemon, and restart it");
 	}

@@ -43,14 +43,13 @@ static int check_places(const struct fill *f, const struct secret *s, const char
 		return 0;
 	if (json_array_size(f->places) == 0) {
 		(void)err_set(f->err, ERR_FORBIDDEN, 0,
-		              "secret '%s' is for its hosts alone, and goes nowhere else", name);
+		              "secret '%s' may be sent only to the hosts that it is for", name);
 		return err_hint(f->err, "`cloche secret ls` shows its hosts; name them in "
 		                        "`domains` of the rule");
 	}
 	if (f->is_clear)
 		return err_set(f->err, ERR_FORBIDDEN, 0,
-		               "secret '%s' is for its hosts alone, so it is sent over TLS alone",
-		               name);
+		               "secret '%s' is bound to hosts, so it is sent only over TLS", name);
 	for (size_t i = 0; i < json_array_size(f->places); i++) {
 		const char *text = json_string_value(json_array_get(f->places, i));
 

@@ -273,7 +273,8 @@ int volume_remove(struct volume *v, struct err *err)
 	int r;
 
 	if (user && !is_owners(v, user))
-		return err_set(err, ERR_CONFLICT, 0, "volume '%s' is being looked into", v->name);
+		return err_set(err, ERR_CONFLICT, 0,
+		               "the files of volume '%s' are being read: try again", v->name);
 	if (user) {
 		(void)err_set(err, ERR_CONFLICT, 0, "sandbox %s has volume '%s'", user->id,
 		              v->name);
