@@ -103,7 +103,7 @@ const PLOTS: Record<Scope, readonly Plot[]> = {
       lines: [
         { figure: "creates", name: "Made", colour: 1 },
         { figure: "creates_failed", name: "Failed", colour: 6 },
-        { figure: "refusals", name: "Refused for want of room", colour: 2 },
+        { figure: "refusals", name: "Refused: no room", colour: 2 },
       ],
       format: whole,
       atLeast: 2,
@@ -226,7 +226,7 @@ export function historyCard(ctx: Context, scope: Scope, signal: AbortSignal, id:
   const fold = el("details", { class: "fold", on: { toggle: () => fold.open && told && behind.show(told) } }, el("summary", {}, "As a table"), behind.node);
   const buttons = RANGES.map(([name, word]) => el("button", { type: "button", "aria-pressed": String(name === range), on: { click: () => choose(name) } }, word));
   const drawn = el("div", { class: "plots" }, plots.map((plot, i) => el("div", {}, el("h3", {}, plot.title), charts[i]!.node)));
-  const nothing = empty("Nothing has been kept yet", "The first reading comes some seconds behind the daemon's start.", scope === "sandbox" ? "A sandbox that does not run has none." : "Look again in a moment.");
+  const nothing = empty("There are no readings yet", "The first reading comes some seconds after the daemon's start.", scope === "sandbox" ? "There are none while the sandbox does not run." : "Look again in a moment.");
   const place = el("div", {}, loading());
   let told: Json | undefined;
   let shown = "";

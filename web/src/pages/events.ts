@@ -40,7 +40,7 @@ export const page: Page = {
       rows.show(some);
       told.textContent = `${count(some.length)} of the last ${count(entries.length)}`;
       more.hidden = from <= 0 || entries.length >= SHOWN_MAX;
-      if (!some.length) replace(place, entries.length ? empty("Nothing matches", "No event of those that are here has all of these words.", "Change the filter, or choose all kinds.") : empty("Nothing has happened yet", "Everything that is done is written to this log.", ["Make a sandbox: ", el("a", { href: "/sandboxes" }, "Sandboxes")]));
+      if (!some.length) replace(place, entries.length ? empty("Nothing matches", "No event that is shown here has all of these words.", "Change the filter, or choose all kinds.") : empty("Nothing has happened yet", "Everything that is done is written to this log.", ["Make a sandbox: ", el("a", { href: "/sandboxes" }, "Sandboxes")]));
       else if (!rows.node.isConnected) replace(place, el("section", { class: "card flush" }, rows.node));
     }
 

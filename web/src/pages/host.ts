@@ -64,8 +64,8 @@ export const page: Page = {
         );
         replace(
           below,
-          doctor ? el("section", { class: "card flush" }, checks.node) : empty("Only admins of the project default can see the host's checks", "They tell what the machine can do and what is missing.", "Ask an admin, or log in with a key of theirs."),
-          el("p", { class: "dim" }, el("a", { href: "/licences" }, "Licences of what this program is made of")),
+          doctor ? el("section", { class: "card flush" }, checks.node) : empty("Only admins of the project default can see the host's checks", "They tell what the machine can do and what is missing.", "Ask an admin, or log in with an admin's key."),
+          el("p", { class: "dim" }, el("a", { href: "/licences" }, "Licences of this program's components")),
         );
       } catch (error) {
         if (!ctx.signal.aborted) replace(place, failure(error, again));

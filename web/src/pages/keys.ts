@@ -143,7 +143,7 @@ export const page: Page = {
             dialog({
               title: "New project",
               action: "Make",
-              body: field("Name", el("input", { name: "name", required: true, maxlength: 64, autocomplete: "off" }), "Its sandboxes, keys, templates and usage are its own."),
+              body: field("Name", el("input", { name: "name", required: true, maxlength: 64, autocomplete: "off" }), "It has its own sandboxes, keys, templates and usage."),
               run: async (form) => {
                 project = (await ctx.cloche.createProject(String(form.get("name"))))["id"];
                 await listProjects();

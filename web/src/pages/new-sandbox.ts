@@ -120,7 +120,7 @@ function networkField(): Child[] {
       ["rules", "a policy with rules, as JSON"],
     ].map(([value, label]) => el("option", { value }, label)),
   );
-  const hint = el("small", {}, "The names pip, npm and apt open what their packages come from. Private addresses stay closed unless a range names them. ", el("a", { href: "/docs/network", target: "_blank" }, "About policies"));
+  const hint = el("small", {}, "The names pip, npm and apt open the hosts of their packages. Private addresses stay closed unless a range names them. ", el("a", { href: "/docs/network", target: "_blank" }, "About policies"));
   function show(): void {
     names.hidden = choice.value !== "names";
     policy.hidden = choice.value !== "rules";
@@ -182,13 +182,13 @@ export function newSandbox(ctx: Context): void {
       ),
       fold(
         "Timeouts",
-        field("Idle timeout in minutes", figure("idle_timeout_ms", "never"), "When nothing ran in it for this long.", "idle_timeout_ms"),
+        field("Idle timeout in minutes", figure("idle_timeout_ms", "never"), "It ends when nothing ran in it for this long.", "idle_timeout_ms"),
         field("When its lifetime is over", choose("on_timeout", ENDS), undefined, "on_timeout"),
         field("When it was idle", choose("on_idle", [["", "the same"], ...ENDS.slice(1)]), undefined, "on_idle"),
       ),
       fold(
         "Isolation, processes and tags",
-        field("Weakest isolation to accept", choose("min_grade", [["", "any"], ["process", "process"], ["emulated", "emulated"], ["hardware", "hardware"]]), "It is refused where the host gives less.", "min_grade"),
+        field("Weakest isolation to accept", choose("min_grade", [["", "any"], ["process", "process"], ["emulated", "emulated"], ["hardware", "hardware"]]), "The sandbox is refused if the host provides less.", "min_grade"),
         field("Processes", figure("limits.pids", "the default"), "How many it may have at once.", "limits.pids"),
         field("Tags", many("tags", 2, "team=blue"), "NAME=VALUE, one on each line: to find it by.", "tags"),
       ),

@@ -35,7 +35,7 @@ function valueInput(): HTMLInputElement {
 
 function hostsField(hosts: readonly string[]): HTMLElement {
   const input = el("input", { name: "hosts", value: hosts.join(" "), placeholder: "any host", autocomplete: "off", spellcheck: "false" });
-  return field("Hosts", input, "Such as api.example.com or *.example.com. With hosts it is sent to these alone and into no environment; without, whoever makes sandboxes can send it anywhere.", "hosts");
+  return field("Hosts", input, "Such as api.example.com or *.example.com. With hosts, it is sent only to these, and put into no environment. Without, anybody who makes sandboxes can send it anywhere.", "hosts");
 }
 
 const hostsOf = (form: FormData): string[] => String(form.get("hosts")).split(/[\s,]+/).filter(Boolean);
@@ -90,7 +90,7 @@ export const page: Page = {
         title: `New value of ${name}`,
         action: "Keep",
         body: [field("Value", valueInput(), "The old value is gone then. Sandboxes that run send the new one at once.", "value"), hostsField(all.find((s) => s["name"] === name)?.["hosts"] ?? [])],
-        run: (form) => keep(name, form, "The new value is in force. What refers to it stays as it is:"),
+        run: (form) => keep(name, form, "The new value is in force. References to it stay the same:"),
       });
     }
 
@@ -138,7 +138,7 @@ export const page: Page = {
 
     const head = pageHead("Secrets", isAdmin && el("button", { class: "primary", on: { click: makeSecret } }, "New secret"));
     const lead = el("p", { class: "dim" }, `Of the project ${ctx.who.project.name}. Values cannot be read back. `, guide("About secrets"));
-    const why = el("p", { data: { what: "why" } }, `You can look, and use these in sandboxes. Only keys with scope admin set and remove secrets; yours has scope ${ctx.who.key.scope}.`);
+    const why = el("p", { data: { what: "why" } }, `You can see these names, and use them in sandboxes. Only keys with scope admin set and remove secrets; yours has scope ${ctx.who.key.scope}.`);
     replace(root, head, lead, !isAdmin && why, place);
     const again = ctx.live.keep(show, (entry) => /^secret\./.test(entry.type), ctx.signal);
     return () => undefined;

@@ -79,7 +79,7 @@ export const page: Page = {
           el("code", {}, reply["file"]["path"]),
           ". A reload (",
           el("code", {}, "systemctl reload cloche"),
-          ") reads it again and ends nothing; where a restart is needed, sandboxes go on over it.",
+          ") reads it again and ends nothing. If a setting needs a restart, sandboxes survive it.",
         );
         draw();
       } catch (error) {
@@ -90,7 +90,7 @@ export const page: Page = {
     replace(root, pageHead(["Settings ", told], filter), about, place);
     if (!ctx.who.isHostAdmin) {
       filter.hidden = true;
-      replace(place, empty("Only admins of the project default can see the settings", "They say what the daemon is set to, and where each value comes from.", "Ask an admin, or log in with a key of theirs."));
+      replace(place, empty("Only admins of the project default can see the settings", "They show how the daemon is configured, and where each value comes from.", "Ask an admin, or log in with an admin's key."));
       return () => undefined;
     }
     const again = ctx.live.keep(show, (entry) => entry.type === "daemon.started", ctx.signal);

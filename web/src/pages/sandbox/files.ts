@@ -124,7 +124,7 @@ function mountFiles(root: HTMLElement, box: Box, signal: AbortSignal): void {
       const entries = await files.list(asked, { limit: ENTRIES_MAX, signal });
       if (asked !== path || signal.aborted) return;
       entries.sort((a, b) => Number(b.isDirectory) - Number(a.isDirectory) || (a.name < b.name ? -1 : 1));
-      if (!entries.length) replace(place, empty("This folder is empty", "Files of the sandbox are listed here as they come and go.", box.mayWrite ? "Drop files here to upload them." : "Your key may only look."));
+      if (!entries.length) replace(place, empty("This folder is empty", "Files of the sandbox are listed here as they come and go.", box.mayWrite ? "Drop files here to upload them." : "Your key can only read."));
       else {
         const head = headRow(["Name", "Size", "Mode", "Changed", ""], (n) => (n === "Mode" ? "extra" : n === "Size" || n === "Changed" ? "figure" : undefined));
         replace(place, el("div", { class: "table-wrap" }, el("table", { "aria-label": "Files" }, el("thead", {}, head), el("tbody", {}, entries.map(rowOf)))));

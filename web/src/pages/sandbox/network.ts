@@ -71,7 +71,7 @@ function mountNetwork(root: HTMLElement, box: Box, signal: AbortSignal): void {
     const words: Record<string, string> = {
       "deny-all": "It reaches nothing: there is no route out of it.",
       "allow-all": "It reaches the public internet; private addresses and the host stay closed.",
-      rules: "The first rule that matches decides; what none matches is denied.",
+      rules: "The first rule that matches decides; if none matches, the connection is denied.",
     };
     const text = el("textarea", { class: "code-input", rows: "8", spellcheck: "false", "aria-label": "Policy as JSON", hidden: true });
     text.value = JSON.stringify(rules, null, 2);
