@@ -118,11 +118,11 @@ def test_one_for_some_hosts_never_goes_in_the_clear(kept, walled):
 
     box = walled(clear("API"))  # the control: one without hosts does
     assert FIRST in box.sandbox.run(["curl", "-sS", "http://allowed.test/bare"], timeout=30 * PATIENCE).stdout
-    with pytest.raises(errors.ClocheError, match="over TLS alone"):
+    with pytest.raises(errors.ClocheError, match="only over TLS"):
         kept.create(network=clear("BOUND"))
     kept.set_secret("API", FIRST, hosts=["allowed.test"])
     wait_for(lambda: FIRST not in box.sandbox.run(["curl", "-sS", "http://allowed.test/bare"], timeout=30 * PATIENCE).stdout, 30, "a denial")
-    with pytest.raises(errors.ClocheError, match="over TLS alone"):
+    with pytest.raises(errors.ClocheError, match="only over TLS"):
         kept.create(source={"type": "git", "url": "http://allowed.test/repo.git", "credentials": {"password": "secret://BOUND"}})
 
 
