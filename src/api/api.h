@@ -20,6 +20,7 @@
 #include "hook/hook.h"
 #include "http/server.h"
 #include "node/node.h"
+#include "node/peers.h"
 #include "person/login_flow.h"
 #include "preview/authority.h"
 #include "preview/preview.h"
@@ -61,6 +62,9 @@ struct api { /* the http_app's arg; the daemon owns it */
 	/* Passes a request whose body has been read on to the node that has the sandbox of that
 	 * name. 1: it does, or http_go_on() follows. 0: no other node has one. NULL: no cluster. */
 	int (*pass_by_name)(struct http_req *req, const char *name, struct err *err);
+	/* Asks all other nodes the same. 1: fn is called later; 0: there are none to ask. NULL: no
+	 * cluster. */
+	int (*ask_peers)(struct http_req *req, peers_fn fn, void *arg, struct err *err);
 	struct logins *logins;
 	struct login_flow *people; /* NULL: there is no login provider */
 	struct meters *meters;

@@ -14,7 +14,7 @@
 #include "member/papers/trouble.h"
 #include "member/peers/peer_tls.h"
 
-#define MEMBER_SCHEMA 2 /* the number of the schema that this program knows */
+#define MEMBER_SCHEMA 3 /* the number of the schema that this program knows */
 
 struct member;
 

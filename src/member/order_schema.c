@@ -23,8 +23,8 @@
 #define SUFFIX_LETTERS 8 /* of the cluster's id, in names of roles */
 #define RIGHTS_MARK    "-- Nobody may do what is not said here."
 
-extern const unsigned char cluster_schema[], cluster_schema_2[];
-extern const size_t cluster_schema_len, cluster_schema_2_len;
+extern const unsigned char cluster_schema[], cluster_schema_2[], cluster_schema_3[];
+extern const size_t cluster_schema_len, cluster_schema_2_len, cluster_schema_3_len;
 
 /* The first makes number 1; each of the others only adds to the one before it, and says its number
  * in the database itself. */
@@ -34,6 +34,7 @@ static const struct {
 } schema_steps[] = {
 	{cluster_schema, &cluster_schema_len},
 	{cluster_schema_2, &cluster_schema_2_len},
+	{cluster_schema_3, &cluster_schema_3_len},
 };
 static_assert(ARRAY_SIZE(schema_steps) == MEMBER_SCHEMA, "a step for each number");
 

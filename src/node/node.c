@@ -13,6 +13,7 @@ struct node *node_new(const struct node_config *config)
 	n->records = records_new(n);
 	n->names = names_new(n);
 	n->lookup = name_lookup_new(n);
+	n->telling = telling_new(n);
 	return n;
 }
 
@@ -20,6 +21,7 @@ void node_free(struct node *n)
 {
 	if (!n)
 		return;
+	telling_free(n->telling);
 	name_lookup_free(n->lookup);
 	names_free(n->names);
 	records_free(n->records);
@@ -42,6 +44,7 @@ void node_told(struct node *n, const struct cluster_word *word)
 	records_on_word(n->records);
 	names_look(n->names);
 	name_lookup_look(n->lookup);
+	telling_look(n->telling);
 }
 
 bool node_is_in(const struct node *n)

@@ -114,3 +114,17 @@ struct node_sandboxes { /* of this node */
 };
 /* All of them are known now. NULL is fine for n. */
 void node_has_sandboxes(struct node *n, const struct node_sandboxes *sandboxes, void *arg);
+
+/* telling.c: what the directory of the cluster knows of this node's sandboxes. */
+
+struct node_telling {
+	/* Of a sandbox that is alive or kept; NULL: of none. The caller owns it. */
+	json_t *(*describe)(const char *id, const char **ret_project_id, void *arg);
+	void (*each)(void (*fn)(const char *id, void *fn_arg), void *fn_arg, void *arg);
+};
+/* All of them are known now. NULL is fine for n. */
+void node_tells(struct node *n, const struct node_telling *telling, void *arg);
+/* A sandbox is new, is another than it was, or has gone. NULL is fine for n. */
+void node_sandbox_changed(struct node *n, const char *id);
+/* How many nodes the cluster has: with many, each tells less often. */
+void node_set_count(struct node *n, size_t n_nodes);

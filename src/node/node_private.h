@@ -6,6 +6,7 @@
 struct name_lookup;
 struct names;
 struct records;
+struct telling;
 
 struct node {
 	struct node_config config;
@@ -14,6 +15,7 @@ struct node {
 	struct records *records;
 	struct names *names;
 	struct name_lookup *lookup;
+	struct telling *telling;
 };
 
 struct records *records_new(struct node *n);
@@ -30,3 +32,7 @@ void name_lookup_look(struct name_lookup *l); /* whether there is something to d
 /* An answer that says who has a name: {holder, node}. */
 void name_lookup_learn(struct name_lookup *l, const char *project_id, const char *name,
                        const json_t *answer);
+
+struct telling *telling_new(struct node *n);
+void telling_free(struct telling *t);
+void telling_look(struct telling *t); /* whether there is something to do */

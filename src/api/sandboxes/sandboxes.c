@@ -7,6 +7,7 @@
 #include "api/frame/reply.h"
 #include "api/frame/wake.h"
 #include "api/handlers.h"
+#include "api/nodes/node_list.h"
 #include "api/sandboxes/create_wait.h"
 #include "api/sandboxes/sandbox_reply.h"
 #include "api/templates/image.h"
@@ -316,22 +317,49 @@ static int read_state(const char *text, struct sandbox_filter *f, struct err *er
 	                 "failed");
 }
 
+struct list_query {
+	struct sandbox_filter filter;
+	char after_id[ID_SIZE], tag[400];
+};
+
+static int read_list(const struct http_req *req, struct list_query *q, struct err *err)
+{
+	const char *cursor = http_query(req, "cursor");
+	uint64_t limit = LIST_LIMIT_DEFAULT;
+	int r = http_query_u64(req, "limit", 1, LIST_LIMIT_MAX, &limit, err);
+
+	*q = (struct list_query){.filter = {.project_id = caller_project(req)}};
+	if (r == 0)
+		r = read_tag(http_query(req, "tag"), q->tag, sizeof(q->tag), &q->filter, err);
+	if (r == 0)
+		r = read_state(http_query(req, "state"), &q->filter, err);
+	if (r == 0 && cursor) {
+		r = cursor_parse_at(cursor, "sb", q->after_id, &q->filter.after_us, err);
+		q->filter.after_id = q->after_id;
+	}
+	q->filter.group = http_query(req, "group");
+	q->filter.limit = (size_t)limit;
+	return r;
+}
+
 struct page {
 	struct json_writer *w;
-	char last_id[ID_SIZE];
+	const struct sandbox *last;
 };
 
 static void put_sandbox(struct sandbox *s, void *arg)
 {
 	struct page *page = arg;
 
-	(void)snprintf(page->last_id, sizeof(page->last_id), "%s", sandbox_id(s));
+	page->last = s;
 	sandbox_to_json(s, page->w, NULL);
 }
 
+/* What this node has: for a client of a node that is alone, or for another node that asks. */
 static int reply_page(struct http_req *req, const struct sandbox_filter *filter, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
+	const bool is_ordered = http_hop_from(req) || filter->after_us != 0;
 	struct page page = {};
 	struct reply reply;
 	char cursor[CURSOR_SIZE];
@@ -339,33 +367,100 @@ static int reply_page(struct http_req *req, const struct sandbox_filter *filter,
 
 	page.w = reply_begin(&reply);
 	json_open_array(page.w, "sandboxes");
-	(void)fleet_list(api->fleet, filter, put_sandbox, &page, &has_more);
+	(void)(is_ordered ? fleet_list_ordered : fleet_list)(api->fleet, filter, put_sandbox, &page,
+	                                                     &has_more);
 	json_close_array(page.w);
-	if (has_more)
-		cursor_make(page.last_id, cursor);
+	if (has_more && is_ordered)
+		cursor_make_at(sandbox_id(page.last), sandbox_created_us(page.last), cursor);
+	else if (has_more)
+		cursor_make(sandbox_id(page.last), cursor);
 	json_put_str(page.w, "next_cursor", has_more ? cursor : NULL);
 	return reply_send(&reply, req, 200, err);
 }
 
-int list_sandboxes(struct http_req *req, struct err *err)
+static void add_own(struct sandbox *s, void *arg)
 {
-	struct sandbox_filter filter = {.project_id = caller_project(req)};
-	const char *cursor = http_query(req, "cursor");
-	uint64_t limit = LIST_LIMIT_DEFAULT;
-	char after_id[ID_SIZE], tag[400];
-	int r = http_query_u64(req, "limit", 1, LIST_LIMIT_MAX, &limit, err);
+	node_list_add_own(arg, sandbox_created_us(s), sandbox_id(s), s);
+}
 
-	if (r == 0)
-		r = read_tag(http_query(req, "tag"), tag, sizeof(tag), &filter, err);
-	if (r == 0)
-		r = read_state(http_query(req, "state"), &filter, err);
-	if (r == 0 && cursor) {
-		r = cursor_parse(cursor, "sb", after_id, err);
-		filter.after_id = after_id;
+static void put_row(struct json_writer *w, const struct node_row *row)
+{
+	if (row->row) {
+		json_put_value(w, NULL, row->row);
+		return;
 	}
+	json_open_object(w, NULL);
+	sandbox_put_fields(row->own, w);
+	json_put_str(w, "node", row->node);
+	json_close_object(w);
+}
+
+/* Of all nodes of the cluster. */
+static int reply_all(struct http_req *req, struct node_list *l, struct err *err)
+{
+	struct list_query q;
+	struct reply reply;
+	struct json_writer *w;
+	char cursor[CURSOR_SIZE];
+	bool has_more = false;
+	int r = read_list(req, &q, err);
+
 	if (r < 0)
 		return r;
-	filter.group = http_query(req, "group");
-	filter.limit = (size_t)limit;
-	return reply_page(req, &filter, err);
+	(void)fleet_list_ordered(l->api->fleet, &q.filter, add_own, l, &has_more);
+	if (has_more)
+		node_list_own_has_more(l);
+	node_list_merge(l, q.filter.limit);
+	w = reply_begin(&reply);
+	json_open_array(w, "sandboxes");
+	for (size_t i = 0; i < l->n_rows; i++)
+		put_row(w, &l->rows[i]);
+	json_close_array(w);
+	has_more = l->has_more && l->n_rows > 0;
+	if (has_more)
+		cursor_make_at(l->rows[l->n_rows - 1].id, l->rows[l->n_rows - 1].us, cursor);
+	json_put_str(w, "next_cursor", has_more ? cursor : NULL);
+	node_list_put_incomplete(l, req, w);
+	return reply_send(&reply, req, 200, err);
+}
+
+static int read_for_directory(struct http_req *req, struct node_list_place *place, json_t *filter,
+                              struct err *err)
+{
+	struct list_query q;
+	int r = read_list(req, &q, err);
+	const struct {
+		const char *name, *value;
+	} fields[] = {{"state", q.filter.state},
+	              {"group", q.filter.group},
+	              {"tag_name", q.filter.tag_name},
+	              {"tag_value", q.filter.tag_value}};
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
+		if (fields[i].value)
+			(void)json_object_set_new(filter, fields[i].name,
+			                          json_string(fields[i].value));
+	place->us = q.filter.after_us;
+	(void)snprintf(place->id, sizeof(place->id), "%s", q.after_id);
+	place->limit = q.filter.limit;
+	return 0;
+}
+
+int list_sandboxes(struct http_req *req, struct err *err)
+{
+	static const struct node_list_kind kind = {.array = "sandboxes",
+	                                           .id_kind = "sb",
+	                                           .id_field = "id",
+	                                           .time_field = "created_us",
+	                                           .tells_node = true,
+	                                           .read = read_for_directory,
+	                                           .finish = reply_all};
+	struct list_query q;
+	int r = read_list(req, &q, err);
+
+	if (r == 0)
+		r = node_list_begin(req, &kind, err);
+	return r == 0 ? reply_page(req, &q.filter, err) : r;
 }

@@ -8,6 +8,7 @@
 #include "api/frame/late_reply.h"
 #include "api/frame/reply.h"
 #include "api/handlers.h"
+#include "api/nodes/node_list.h"
 #include "api/sandboxes/sandbox_reply.h"
 
 #include <stdio.h>
@@ -132,20 +133,47 @@ int delete_snapshot(struct http_req *req, struct err *err)
 	return reply_send(&reply, req, 200, err);
 }
 
+struct list_query {
+	struct snapshot_filter filter;
+	char after_id[ID_SIZE];
+};
+
+static int read_list(const struct http_req *req, struct list_query *q, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *cursor = http_query(req, "cursor"), *of = http_query(req, "sandbox");
+	uint64_t limit = LIST_LIMIT_DEFAULT;
+	int r = http_query_u64(req, "limit", 1, LIST_LIMIT_MAX, &limit, err);
+
+	*q = (struct list_query){.filter = {.project_id = caller_project(req)}};
+	if (r == 0 && cursor) {
+		r = cursor_parse_at(cursor, "sn", q->after_id, &q->filter.after_us, err);
+		q->filter.after_id = q->after_id;
+	}
+	if (of) { /* by its name while it is there; its id does for one that is forgotten */
+		const struct sandbox *s = sandbox_find(api->fleet, q->filter.project_id, of);
+
+		q->filter.source_id = s ? sandbox_id(s) : of;
+	}
+	q->filter.limit = (size_t)limit;
+	return r;
+}
+
 struct page {
 	struct json_writer *w;
-	char last_id[ID_SIZE];
+	const struct snapshot *last;
 };
 
 static void put_snapshot(const struct snapshot *sn, void *arg)
 {
 	struct page *page = arg;
 
-	(void)snprintf(page->last_id, sizeof(page->last_id), "%s", snapshot_id(sn));
+	page->last = sn;
 	snapshot_to_json(sn, page->w, NULL);
 }
 
-static int reply_page(struct http_req *req, const struct snapshot_filter *filter, struct err *err)
+/* What this node has: for a client of a node that is alone, or for another node that asks. */
+static int reply_page(struct http_req *req, struct snapshot_filter *filter, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	struct page page = {};
@@ -153,38 +181,70 @@ static int reply_page(struct http_req *req, const struct snapshot_filter *filter
 	char cursor[CURSOR_SIZE];
 	bool has_more;
 
+	filter->is_ordered = http_hop_from(req) || filter->after_us != 0;
 	page.w = reply_begin(&reply);
 	json_open_array(page.w, "snapshots");
 	snapshot_list(api->fleet, filter, put_snapshot, &page, &has_more);
 	json_close_array(page.w);
-	if (has_more)
-		cursor_make(page.last_id, cursor);
+	if (has_more && filter->is_ordered)
+		cursor_make_at(snapshot_id(page.last), snapshot_created_us(page.last), cursor);
+	else if (has_more)
+		cursor_make(snapshot_id(page.last), cursor);
 	json_put_str(page.w, "next_cursor", has_more ? cursor : NULL);
+	return reply_send(&reply, req, 200, err);
+}
+
+static void add_own(const struct snapshot *sn, void *arg)
+{
+	node_list_add_own(arg, snapshot_created_us(sn), snapshot_id(sn), sn);
+}
+
+/* Of all nodes of the cluster. */
+static int reply_all(struct http_req *req, struct node_list *l, struct err *err)
+{
+	struct list_query q;
+	struct reply reply;
+	struct json_writer *w;
+	char cursor[CURSOR_SIZE];
+	bool has_more = false;
+	int r = read_list(req, &q, err);
+
+	if (r < 0)
+		return r;
+	q.filter.is_ordered = true;
+	snapshot_list(l->api->fleet, &q.filter, add_own, l, &has_more);
+	if (has_more)
+		node_list_own_has_more(l);
+	node_list_merge(l, q.filter.limit);
+	w = reply_begin(&reply);
+	json_open_array(w, "snapshots");
+	for (size_t i = 0; i < l->n_rows; i++)
+		if (l->rows[i].row)
+			json_put_value(w, NULL, l->rows[i].row);
+		else
+			snapshot_to_json(l->rows[i].own, w, NULL);
+	json_close_array(w);
+	has_more = l->has_more && l->n_rows > 0;
+	if (has_more)
+		cursor_make_at(l->rows[l->n_rows - 1].id, l->rows[l->n_rows - 1].us, cursor);
+	json_put_str(w, "next_cursor", has_more ? cursor : NULL);
+	node_list_put_incomplete(l, req, w);
 	return reply_send(&reply, req, 200, err);
 }
 
 int list_snapshots(struct http_req *req, struct err *err)
 {
-	const struct api *api = http_app_arg(req);
-	struct snapshot_filter filter = {.project_id = caller_project(req)};
-	const char *cursor = http_query(req, "cursor"), *of = http_query(req, "sandbox");
-	uint64_t limit = LIST_LIMIT_DEFAULT;
-	char after_id[ID_SIZE];
-	int r = http_query_u64(req, "limit", 1, LIST_LIMIT_MAX, &limit, err);
+	static const struct node_list_kind kind = {.array = "snapshots",
+	                                           .id_kind = "sn",
+	                                           .id_field = "id",
+	                                           .time_field = "created_us",
+	                                           .finish = reply_all};
+	struct list_query q;
+	int r = read_list(req, &q, err);
 
-	if (r == 0 && cursor) {
-		r = cursor_parse(cursor, "sn", after_id, err);
-		filter.after_id = after_id;
-	}
-	if (r < 0)
-		return r;
-	if (of) { /* by its name while it is there; its id does for one that is forgotten */
-		const struct sandbox *s = sandbox_find(api->fleet, filter.project_id, of);
-
-		filter.source_id = s ? sandbox_id(s) : of;
-	}
-	filter.limit = (size_t)limit;
-	return reply_page(req, &filter, err);
+	if (r == 0)
+		r = node_list_begin(req, &kind, err);
+	return r == 0 ? reply_page(req, &q.filter, err) : r;
 }
 
 static int reply_tree(struct http_req *req, const char *id, struct err *err)

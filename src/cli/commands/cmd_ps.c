@@ -80,6 +80,7 @@ static char *cell_expiry(const json_t *sandbox, const char *field)
 }
 
 static const struct column sandbox_columns[] = {
+	{"NODE", "node"}, /* in a cluster */
 	{"ID", "id"},
 	{"NAME", "name"},
 	{"STATE", "state", cell_state},
@@ -90,8 +91,11 @@ static const struct column sandbox_columns[] = {
 	{"ENDS", "expires_us", cell_expiry},
 };
 static const struct resource sandbox_resource = {.plural = "sandboxes",
-                                                 .columns = sandbox_columns,
-                                                 .n_columns = ARRAY_SIZE(sandbox_columns)};
+                                                 .columns = sandbox_columns + 1,
+                                                 .n_columns = ARRAY_SIZE(sandbox_columns) - 1};
+static const struct resource sandboxes_of_nodes = {.plural = "sandboxes",
+                                                   .columns = sandbox_columns,
+                                                   .n_columns = ARRAY_SIZE(sandbox_columns)};
 
 static char *cell_moment(const json_t *run, const char *field)
 {
@@ -254,7 +258,11 @@ static int ps(struct command *c, struct err *err)
 		r = fetch(c, "failed", sandboxes, err);
 	if (r < 0)
 		return r;
-	show(c, &sandbox_resource, sandboxes);
+	show(c,
+	     json_object_get(json_array_get(sandboxes, 0), "node") ? &sandboxes_of_nodes
+	                                                           : &sandbox_resource,
+	     sandboxes);
+	remote_tell_incomplete(c->remote);
 	return 0;
 }
 
@@ -272,8 +280,8 @@ int cmd_ps(int argc, char **argv)
 	const struct manual manual = {
 		.name = "ps",
 		.synopsis = "[OPTIONS]\n[OPTIONS] SANDBOX",
-		.about = "Lists your sandboxes, the newest first. With SANDBOX, lists the execs in "
-			 "it.",
+		.about = "Lists your sandboxes, the newest first; in a cluster those of all nodes, "
+			 "each with its node. With SANDBOX, lists the execs in it.",
 		.examples = "  cloche ps\n"
 			    "  cloche ps -a --tag team=blue\n"
 			    "  cloche ps build\n"

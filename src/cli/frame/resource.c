@@ -113,6 +113,7 @@ int resource_ls(struct command *c, struct err *err)
 		command_print_json(list);
 	else
 		resource_print(c->resource, list);
+	remote_tell_incomplete(c->remote);
 	return 0;
 }
 

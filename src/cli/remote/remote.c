@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/remote/remote.h"
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "cli/remote/saved_login.h"
+#include "cli/term/text.h"
 #include "cli/term/waiting.h"
 
 #include <assert.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 
 #define REPLY_MAX    (64 * 1024 * 1024) /* a sync exec's output, twice, in base64 */
@@ -18,6 +21,7 @@ struct remote {
 	char *bearer;
 	struct http_client *client;
 	const char *note;
+	json_t *incomplete; /* of the last list; or NULL */
 };
 
 void remote_note(struct remote *r, const char *what)
@@ -48,6 +52,7 @@ void remote_close(struct remote *r)
 	free(r->url);
 	free(r->key);
 	free(r->bearer);
+	json_decref(r->incomplete);
 	free(r);
 }
 
@@ -339,6 +344,8 @@ int remote_list(struct remote *r, const char *path, const char *name, json_t *li
 {
 	auto_free char *cursor = NULL;
 
+	json_decref(r->incomplete);
+	r->incomplete = NULL;
 	do {
 		auto_free char *page = xstrdup(path);
 		auto_json json_t *reply = NULL;
@@ -352,8 +359,40 @@ int remote_list(struct remote *r, const char *path, const char *name, json_t *li
 			return result;
 		(void)json_array_extend(list, json_object_get(reply, name));
 		next = json_string_value(json_object_get(reply, "next_cursor"));
+		if (json_array_size(json_object_get(reply, "incomplete")) > 0) {
+			json_decref(r->incomplete);
+			r->incomplete = json_incref(json_object_get(reply, "incomplete"));
+		}
 		free(cursor);
 		cursor = next ? xstrdup(next) : NULL;
 	} while (cursor);
 	return 0;
+}
+
+static void tell_one(const json_t *part)
+{
+	const char *node = json_string_value(json_object_get(part, "node"));
+	const char *why = json_string_value(json_object_get(part, "why"));
+	const json_int_t as_of_us = json_integer_value(json_object_get(part, "as_of_us"));
+	auto_free char *name = text_escaped(node ? node : "");
+	auto_free char *reason = text_escaped(why ? why : "");
+	const uint64_t now = clock_wall_us();
+	char age[16];
+
+	if (!node) {
+		(void)fprintf(stderr, "cloche: the list may lack nodes: %s\n", reason);
+	} else if (as_of_us > 0) {
+		text_age(now > (uint64_t)as_of_us ? now - (uint64_t)as_of_us : 0, age);
+		(void)fprintf(stderr, "cloche: node %s as of %s ago: %s\n", name, age, reason);
+	} else {
+		(void)fprintf(stderr, "cloche: the list lacks node %s: %s\n", name, reason);
+	}
+}
+
+void remote_tell_incomplete(const struct remote *r)
+{
+	const json_t *part;
+	size_t i;
+
+	json_array_foreach(r->incomplete, i, part) tell_one(part);
 }

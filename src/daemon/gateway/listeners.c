@@ -6,6 +6,7 @@
 #include "api/frame/access.h"
 #include "api/hold.h"
 #include "compat/compat.h"
+#include "daemon/gateway/hop/hop_gather.h"
 #include "pages/pages.h"
 #include "tenant/share.h"
 
@@ -142,6 +143,13 @@ static int pass_by_name(struct http_req *req, const char *name, struct err *err)
 	return hops_pass_by_name(g->hops, req, name, err);
 }
 
+static int ask_peers(struct http_req *req, peers_fn fn, void *arg, struct err *err)
+{
+	const struct gateway *g = container_of(http_app_arg(req), struct gateway, api);
+
+	return hops_gather(g->hops, req, fn, arg, err);
+}
+
 static int fail(struct http_req *req, const struct err *err)
 {
 	int r = compat_fail(req, err);
@@ -167,6 +175,7 @@ int listeners_open(struct gateway *g, struct err *err)
 	int r;
 
 	g->api.pass_by_name = pass_by_name;
+	g->api.ask_peers = ask_peers;
 	set_preview(g);
 	list_init(&g->api.watchers);
 	list_init(&g->api.batches);

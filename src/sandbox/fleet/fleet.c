@@ -366,4 +366,5 @@ void fleet_share_names(struct fleet *fleet)
 	static const struct node_sandboxes sandboxes = {has_sandbox, each_named};
 
 	node_has_sandboxes(fleet->config.node, &sandboxes, fleet);
+	directory_rows_open(fleet);
 }

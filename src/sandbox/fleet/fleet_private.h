@@ -16,3 +16,6 @@ void backups_close(struct fleet *fleet);
 /* fleet.c */
 void fleet_on_disk(const struct host_disk *disk, void *fleet); /* the broker's word */
 void fleet_give_up(struct fleet *fleet);                       /* there is no broker to work with */
+
+/* directory_rows.c: other nodes of the cluster may know what is here */
+void directory_rows_open(struct fleet *fleet);

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/json/row_fields.h"
 #include "base/log.h"
+#include "node/node.h"
 #include "sandbox/lifecycle/create_source.h"
 #include "sandbox/lifecycle/lifecycle.h"
 #include "sandbox/model/create_rules.h"
@@ -113,6 +114,7 @@ int sandbox_save(const struct sandbox *s, struct err *err)
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot record sandbox %s", s->id);
 	row.json = json.data;
+	node_sandbox_changed(s->fleet->config.node, s->id);
 	return store_put_sandbox(s->fleet->config.store, &row, err);
 }
 

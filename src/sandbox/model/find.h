@@ -25,12 +25,18 @@ struct sandbox_filter {
 	const char *group;                /* NULL = any or none */
 	const char *state;                /* NULL = all that live or are kept */
 	const char *after_id; /* cursor: the last one of the page before, NULL = from the newest */
+	uint64_t after_us; /* of fleet_list_ordered(): when that one was created; 0 = not known */
 	size_t limit;
 };
 /* Newest first. Calls fn for each; returns the count. *ret_more tells whether another page
  * follows. */
 size_t fleet_list(struct fleet *fleet, const struct sandbox_filter *filter,
                   void (*fn)(struct sandbox *s, void *arg), void *arg, bool *ret_more);
+/* The same in an order that is that of all nodes of a cluster: by the time of creation, then by id.
+ * after_id may be another node's. */
+size_t fleet_list_ordered(struct fleet *fleet, const struct sandbox_filter *filter,
+                          void (*fn)(struct sandbox *s, void *arg), void *arg, bool *ret_more);
+uint64_t sandbox_created_us(const struct sandbox *s); /* wall clock */
 
 const struct guest_limits *fleet_default_limits(const struct fleet *fleet); /* of a sandbox */
 /* The isolation of the next guest of that engine; its engine is 0 if this host cannot run it. */

@@ -98,6 +98,7 @@ static void set_place(struct fleet *fleet, struct sandbox *s, enum fleet_place p
 	list_remove(&s->link_ended);
 	s->place = place;
 	count(fleet, s, 1);
+	node_sandbox_changed(fleet->config.node, s->id);
 	if (place != PLACE_ALIVE)
 		create_queue_look(fleet->creates);
 	if (place != PLACE_ENDED)
@@ -229,5 +230,56 @@ size_t fleet_list(struct fleet *fleet, const struct sandbox_filter *filter,
 		fn(s, arg);
 		n++;
 	}
+	return n;
+}
+
+uint64_t sandbox_created_us(const struct sandbox *s)
+{
+	return s->created_us;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+	const struct sandbox *x = *(const struct sandbox *const *)a,
+			     *y = *(const struct sandbox *const *)b;
+
+	if (x->created_us != y->created_us)
+		return x->created_us > y->created_us ? -1 : 1;
+	return strcmp(y->id, x->id);
+}
+
+static bool is_behind(const struct sandbox *s, uint64_t us, const char *id)
+{
+	return s->created_us != us ? s->created_us < us : strcmp(s->id, id) < 0;
+}
+
+size_t fleet_list_ordered(struct fleet *fleet, const struct sandbox_filter *f,
+                          void (*fn)(struct sandbox *s, void *arg), void *arg, bool *ret_more)
+{
+	struct sandbox **found = NULL, *after = NULL;
+	uint64_t after_us = f->after_us;
+	size_t n = 0, size = 0;
+
+	if (f->after_id && after_us == 0) {
+		after = fleet_find_id(fleet, f->after_id);
+		if (after && strcmp(after->project_id, f->project_id) == 0)
+			after_us = after->created_us;
+	}
+	list_for_each (&fleet->all, struct sandbox, s, link_all) {
+		if (!matches(s, f) || (after_us != 0 && !is_behind(s, after_us, f->after_id)))
+			continue;
+		if (n == size) {
+			size = size ? 2 * size : 64;
+			found = xrealloc(found, size * sizeof(struct sandbox *));
+		}
+		found[n++] = s;
+	}
+	if (n > 1)
+		qsort(found, n, sizeof(struct sandbox *), newest_first);
+	*ret_more = n > f->limit;
+	n = MIN(n, f->limit);
+	for (size_t i = 0; i < n; i++)
+		fn(found[i], arg);
+	free(found);
 	return n;
 }

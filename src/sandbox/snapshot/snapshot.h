@@ -56,14 +56,19 @@ struct snapshot_filter {
 	const char *project_id;
 	const char *source_id; /* NULL = any */
 	const char *after_id;  /* cursor: the last one of the page before; NULL = the newest */
+	/* In the order that is that of all nodes of a cluster, by the time of creation and then by
+	 * id: after_id may be another node's, and was created then; 0 = not known. */
+	bool is_ordered;
+	uint64_t after_us;
 	size_t limit;
 };
 /* Newest first. *ret_more: another page follows. */
 void snapshot_list(const struct fleet *fleet, const struct snapshot_filter *filter,
                    void (*fn)(const struct snapshot *sn, void *arg), void *arg, bool *ret_more);
 const char *snapshot_id(const struct snapshot *sn);
-uint64_t snapshot_bytes(const struct snapshot *sn); /* of its files */
-bool snapshot_is_usable(const struct snapshot *sn); /* its bytes are there, whole */
+uint64_t snapshot_created_us(const struct snapshot *sn); /* wall clock */
+uint64_t snapshot_bytes(const struct snapshot *sn);      /* of its files */
+bool snapshot_is_usable(const struct snapshot *sn);      /* its bytes are there, whole */
 bool snapshot_has_memory(const struct snapshot *sn);
 uint32_t snapshot_engine(const struct snapshot *sn); /* its number */
 /* The description in a bundle of its files: {format, template, image, disk_mib}; the caller owns

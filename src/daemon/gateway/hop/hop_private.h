@@ -10,7 +10,10 @@
 struct hops {
 	struct hops_config config;
 	struct hop_streams streams;
-	struct list *requests;    /* of struct hop_request */
+	struct list *requests; /* of struct hop_request */
+	struct list *gathers;  /* of struct gather */
+	unsigned n_wheres;     /* questions to the directory under way (hop_directory.c) */
+	uint64_t wheres_owed_us;
 	struct loop_timer *timer; /* looks for those that do not move */
 };
 
@@ -30,6 +33,10 @@ struct hop_named {
 void hop_request_start(struct hops *h, struct http_req *req, const struct route *route,
                        const struct route_facts *facts, uint32_t node,
                        const struct hop_named *named, const char *body);
-void hop_request_look(struct hops *h);       /* ends those that do not move */
+void hop_request_look(struct hops *h); /* ends those that do not move */
+void hop_gathers_drop(struct hops *h); /* their callers are gone */
+/* hop_directory.c: asks the directory. 1: it answers the request, later; 0: it cannot be asked. */
+int hop_directory_ask(struct hops *h, struct http_req *req, const char *id, const struct route *route,
+                  const struct route_facts *facts);
 bool hop_is_alive(uint32_t node, void *arg); /* arg: the hops */
 void hop_refuse_unreachable(struct err *err, const struct hops *h, uint32_t node, const char *why);

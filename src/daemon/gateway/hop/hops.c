@@ -34,6 +34,7 @@ static void on_nodes(void *arg)
 		n++;
 	if (n > 0)
 		id_set_tags(self->tags, n);
+	node_set_count(h->config.node, l->n_nodes);
 	if (!loop_timer_is_set(h->timer))
 		loop_timer_set_in(h->timer, LOOK_US);
 }
@@ -53,6 +54,8 @@ struct hops *hops_new(const struct hops_config *config)
 	h->config = *config;
 	h->requests = xnew0(struct list);
 	list_init(h->requests);
+	h->gathers = xnew0(struct list);
+	list_init(h->gathers);
 	hop_streams_init(&h->streams, config->loop);
 	h->timer = loop_timer_new(config->loop, on_timer, h);
 	config->link->ops = &ops;
@@ -65,9 +68,11 @@ void hops_free(struct hops *h)
 	if (!h)
 		return;
 	h->config.link->ops = NULL;
+	hop_gathers_drop(h);
 	hop_streams_done(&h->streams);
 	loop_timer_free(h->timer);
 	free(h->requests);
+	free(h->gathers);
 	free(h);
 }
 
@@ -114,8 +119,11 @@ static int route(struct hops *h, struct http_req *req, const struct hop_id *id, 
 	case ROUTE_HOP:
 		hop_request_start(h, req, &way, &facts, node, NULL, NULL);
 		return 1;
+	case ROUTE_ASK:
+		if (hop_directory_ask(h, req, id->text, &way, &facts))
+			return 1;
+		break;
 	case ROUTE_MOVED:
-	case ROUTE_ASK: /* no directory of single sandboxes yet: nobody else is known to have it */
 	case ROUTE_UNREACHABLE:
 		break;
 	}
