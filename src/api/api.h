@@ -62,6 +62,10 @@ struct api { /* the http_app's arg; the daemon owns it */
 	/* Passes a request whose body has been read on to the node that has the sandbox of that
 	 * name. 1: it does, or http_go_on() follows. 0: no other node has one. NULL: no cluster. */
 	int (*pass_by_name)(struct http_req *req, const char *name, struct err *err);
+	/* A create, before it is tried here, and again when it was refused here. 1: another node
+	 * makes it, or http_go_on() follows; 0: this one does, or it is refused. NULL: no
+	 * cluster. */
+	int (*place)(struct http_req *req, const struct err *refused, struct err *err);
 	/* Asks all other nodes the same. 1: fn is called later; 0: there are none to ask. NULL: no
 	 * cluster. */
 	int (*ask_peers)(struct http_req *req, peers_fn fn, void *arg, struct err *err);

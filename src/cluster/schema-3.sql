@@ -72,6 +72,14 @@ BEGIN
 	RETURN jsonb_build_object('node', has, 'is_lost', coalesce((SELECT n.is_lost FROM nodes n WHERE n.node = coalesce(has, tagged)), false));
 END $$;
 
+-- Which sandbox an idempotency key has made, and where: {holder, node}, both NULL for none.
+CREATE FUNCTION once_of(node int, secret text, project_id text, key text) RETURNS jsonb LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = cluster, pg_temp AS $$
+BEGIN
+	PERFORM prove(once_of.node, secret);
+	RETURN coalesce((SELECT jsonb_build_object('holder', o.sandbox_id, 'node', o.node) FROM once o WHERE o.project_id = once_of.project_id AND o.key = once_of.key),
+		'{"holder": null, "node": null}');
+END $$;
+
 -- The figures of some other nodes that can be asked, drawn anew for each call: {nodes: [{node, load}]}. A thousand rows are not read for sixteen.
 CREATE FUNCTION sample(node int, secret text) RETURNS jsonb LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = cluster, pg_temp AS $$
 DECLARE
@@ -95,4 +103,4 @@ UPDATE version SET number = 3;
 
 -- Nobody may do what is not said here.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cluster FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION tell_batch, list_of, where_is, sample TO cloche_node;
+GRANT EXECUTE ON FUNCTION tell_batch, list_of, where_is, once_of, sample TO cloche_node;

@@ -62,6 +62,8 @@ static void on_beat_answer(const struct database_answer *answer, void *arg)
 	m->round_trip_us = now_us - m->sent_us;
 	member_set_trouble(m, TROUBLE_NONE, "");
 	note_change(m, answer->rows);
+	json_decref(m->sample);
+	m->sample = rows_json(answer->rows, "sample");
 	node_watch_saw(m, answer->rows, now_us);
 	follow_up(m, answer->rows);
 }
@@ -74,6 +76,8 @@ static char *figures_of(const struct member *m)
 		"skew_ms", (json_int_t)(m->skew_us / 1000), "signs",
 		m->config.authority->key != NULL, "version", CLOCHE_VERSION);
 
+	if (m->load)
+		(void)json_object_set(all, "load", m->load);
 	return json_dumps(all, JSON_COMPACT);
 }
 
@@ -86,12 +90,12 @@ static void send_beat(struct member *m)
 	m->sent_us = clock_steady_us();
 	(void)snprintf(epoch, sizeof(epoch), "%" PRIu64, m->fence.epoch);
 	(void)snprintf(number, sizeof(number), "%" PRIu64, fence_send(&m->fence, m->sent_us));
-	if (member_call(
-		    m, m->beats,
-		    "SELECT is_taken, server, watched, n_requests, directory_number, at_us, change "
-		    "FROM "
-		    "cluster.beat($1::int, $2, $3::bigint, $4::bigint, $5::jsonb)",
-		    more, ARRAY_SIZE(more), on_beat_answer) < 0)
+	if (member_call(m, m->beats,
+	                "SELECT is_taken, server, watched, n_requests, directory_number, at_us, "
+	                "change, "
+	                "cluster.sample($1::int, $2) AS sample FROM "
+	                "cluster.beat($1::int, $2, $3::bigint, $4::bigint, $5::jsonb)",
+	                more, ARRAY_SIZE(more), on_beat_answer) < 0)
 		log_debug("cluster.beat_left_out", "number=%s", number);
 }
 

@@ -20,6 +20,7 @@
 
 #define CONNECT_US   (5 * SECOND_US)
 #define WORK_CALL_US (10 * SECOND_US)
+#define LOAD_BYTES   800 /* what a node tells of how full it is */
 
 static const char *const state_names[] = {
 	[FENCE_OUT] = "out",
@@ -196,10 +197,29 @@ static int on_arrived(uint32_t from, int fd_in, void *arg)
 	return m->link ? gateway_link_arrived(m->link, from, fd) : -EAGAIN;
 }
 
+/* Goes out with the next beat; the answer is what the last one has said of others. */
+static void take_load(struct member *m, uint32_t seq, const json_t *call_json)
+{
+	json_t *load = json_object_get(call_json, "load");
+	auto_json json_t *nothing = json_pack("{s[]}", "nodes");
+
+	if (!json_is_object(load) || json_dumpb(load, NULL, 0, JSON_COMPACT) > LOAD_BYTES) {
+		gateway_link_refuse(m->link, seq, "refused", "load: must be a small object");
+		return;
+	}
+	json_decref(m->load);
+	m->load = json_incref(load);
+	gateway_link_answer(m->link, seq, m->sample ? m->sample : nothing);
+}
+
 static void on_call(uint32_t seq, const char *name, const json_t *call_json, void *arg)
 {
 	struct member *m = arg;
 
+	if (strcmp(name, "load") == 0) {
+		take_load(m, seq, call_json);
+		return;
+	}
 	gateway_calls_take(&m->calls, seq, name, call_json,
 	                   fence_state(&m->fence, &m->rules, clock_steady_us()), m->fence.epoch);
 }

@@ -30,6 +30,8 @@ struct member {
 	struct fence fence;
 	struct gateway_calls calls;
 	uint64_t change; /* the newest that the database knows of */
+	json_t *load;    /* how full this node is, as its gateway says; or NULL */
+	json_t *sample;  /* how full some others are, of the last beat; or NULL */
 	struct fence_rules rules;
 	struct loop_timer *beat, *fence_timer;
 	struct watched watches[WATCHES];

@@ -126,5 +126,6 @@ struct node_telling {
 void node_tells(struct node *n, const struct node_telling *telling, void *arg);
 /* A sandbox is new, is another than it was, or has gone. NULL is fine for n. */
 void node_sandbox_changed(struct node *n, const char *id);
-/* How many nodes the cluster has: with many, each tells less often. */
-void node_set_count(struct node *n, size_t n_nodes);
+/* How many nodes the cluster has: with many, each tells less often. And this one's name in it. */
+void node_set_others(struct node *n, size_t n_nodes, const char *name);
+const char *node_own_name(const struct node *n); /* "": not known; NULL is fine for n */

@@ -12,6 +12,7 @@ struct node {
 	struct node_config config;
 	struct cluster_word word;
 	bool has_word;
+	char name[64];
 	struct records *records;
 	struct names *names;
 	struct name_lookup *lookup;

@@ -245,12 +245,19 @@ void node_sandbox_changed(struct node *n, const char *id)
 		loop_timer_set_in(t->timer, t->period_us);
 }
 
-void node_set_count(struct node *n, size_t n_nodes)
+void node_set_others(struct node *n, size_t n_nodes, const char *name)
 {
 	uint64_t period = (uint64_t)n_nodes * SECOND_US / NODES_A_SECOND;
 
-	if (n)
-		n->telling->period_us = MIN(MAX(period, PERIOD_MIN_US), PERIOD_MAX_US);
+	if (!n)
+		return;
+	n->telling->period_us = MIN(MAX(period, PERIOD_MIN_US), PERIOD_MAX_US);
+	(void)snprintf(n->name, sizeof(n->name), "%s", name);
+}
+
+const char *node_own_name(const struct node *n)
+{
+	return n ? n->name : "";
 }
 
 struct telling *telling_new(struct node *n)

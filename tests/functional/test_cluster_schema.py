@@ -14,7 +14,7 @@ from harness.daemon import BUILD, ROOT, wait_for
 
 SCHEMA = [ROOT / "src" / "cluster" / name for name in ("schema.sql", "schema-2.sql", "schema-3.sql")]
 FOR_NODES = {"hello", "join_node", "epoch_of", "beat", "lease", "take_name", "free_name", "claim", "lose", "invite", "use_invitation", "certificate_of", "requests", "certify", "directory", "cordon",
-             "put_record", "changed", "take_create", "free_create", "taken", "named", "tell", "where", "list_others", "tell_batch", "list_of", "where_is", "sample"}
+             "put_record", "changed", "take_create", "free_create", "taken", "named", "tell", "where", "list_others", "tell_batch", "list_of", "where_is", "once_of", "sample"}
 
 
 class Server:

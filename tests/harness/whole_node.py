@@ -16,9 +16,9 @@ DOMAIN = "preview.example"
 class Member(Node):
     """A node of which the whole daemon runs."""
 
-    def __init__(self, name, database, key=None):
+    def __init__(self, name, database, key=None, options=()):
         super().__init__(name, database.conninfo("one"), address=f"127.0.0.1:{free_port()}")
-        self.daemon = Daemon("--cluster-postgres", self.conninfo, "--cluster-address", self.address, "--pool-max", "0", "--preview-domain", DOMAIN)
+        self.daemon = Daemon("--cluster-postgres", self.conninfo, "--cluster-address", self.address, "--pool-max", "0", "--preview-domain", DOMAIN, *options)
         shutil.rmtree(self.dir)
         self.dir, self.data, self.run = self.daemon.dir, self.daemon.data, self.daemon.run
         self.config = self.dir / "cloche.toml"
@@ -61,10 +61,10 @@ def reached(here, there, key):
 
 
 @contextlib.contextmanager
-def cluster_of(database, *names):
-    """Nodes of these names, of which each reaches each; the first one's key opens all."""
+def cluster_of(database, *names, options=lambda name: ()):
+    """Nodes of these names, of which each reaches each; the first one's key opens all. options: of a node's daemon, by its name."""
     with contextlib.ExitStack() as stack:
-        nodes = [Member(name, database) for name in names]
+        nodes = [Member(name, database, options=options(name)) for name in names]
         for n in nodes:
             stack.enter_context(running(n.daemon))
         first, *others = nodes

@@ -318,3 +318,12 @@ void node_list_put_incomplete(const struct node_list *l, struct http_req *req,
 		put_one(w, NULL, l->unsure, 0);
 	json_close_array(w);
 }
+
+void node_tell_name(struct http_req *req)
+{
+	const struct api *api = http_app_arg(req);
+	const char *name = node_own_name(api->node);
+
+	if (name[0])
+		http_reply_header(req, "Cloche-Node", name);
+}

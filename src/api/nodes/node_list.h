@@ -83,3 +83,6 @@ void node_list_merge(struct node_list *l, size_t limit);
 void node_list_put_incomplete(const struct node_list *l, struct http_req *req,
                               struct json_writer *w);
 void node_list_tell_incomplete(const struct node_list *l, struct http_req *req);
+
+/* Which node has made what the reply is about: Cloche-Node. */
+void node_tell_name(struct http_req *req);

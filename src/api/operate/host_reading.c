@@ -63,13 +63,14 @@ static uint64_t memory_line(const char *text, const char *name)
 	return next_number(&p) * KIB;
 }
 
-static uint64_t used_memory(int fd)
+void host_reading_memory(const struct host_reading *hr, uint64_t *ret_total, uint64_t *ret_used)
 {
 	char text[PAGE_SIZE_MAX];
-	const char *p = read_text(fd, text);
+	const char *p = read_text(hr->meminfo, text);
 	uint64_t total = memory_line(p, "MemTotal:"), available = memory_line(p, "MemAvailable:");
 
-	return total > available ? total - available : 0;
+	*ret_total = total;
+	*ret_used = total > available ? total - available : 0;
 }
 
 /* Of the last minute: 0.52 */
@@ -99,12 +100,12 @@ bool host_reading_take(struct host_reading *hr, const struct api *api, uint64_t 
 {
 	const struct host_disk *disk = fleet_disk(api->fleet);
 	uint64_t hz = (uint64_t)sysconf(_SC_CLK_TCK);
-	uint64_t ticks = grown(&hr->ticks, busy_ticks(hr->stat));
+	uint64_t total, ticks = grown(&hr->ticks, busy_ticks(hr->stat));
 
 	of[HOST_CPU] =
 		hr->has_ticks ? scale_u64(ticks, 1000 * SECOND_US, hz * MAX(elapsed_us, 1U)) : 0;
 	hr->has_ticks = true;
-	of[HOST_MEMORY] = used_memory(hr->meminfo);
+	host_reading_memory(hr, &total, &of[HOST_MEMORY]);
 	of[HOST_DISK_FREE] = disk->free_bytes;
 	of[HOST_LOAD] = load_milli(hr->loadavg);
 	of[HOST_CREATES_FAILED] = grown(&hr->failed, fleet_counts(api->fleet)->creates_failed);

@@ -10,6 +10,8 @@ struct host_reading {
 };
 
 void host_reading_open(struct host_reading *hr);
+/* Of the machine; 0 where it is not known. */
+void host_reading_memory(const struct host_reading *hr, uint64_t *ret_total, uint64_t *ret_used);
 /* Sets the figures from HOST_CPU on. False: the broker has not told yet what the disk has. */
 bool host_reading_take(struct host_reading *hr, const struct api *api, uint64_t elapsed_us,
                        uint64_t of[HISTORY_FIGURES_MAX]);

@@ -78,6 +78,12 @@ int create_or_wait(struct http_req *req, create_fn make_now, struct err *err)
 	                                 .until_us = http_begun_us(req) + wait_ms * 1000,
 	                                 .why = &why};
 
+	if (r < 0 && api->place) {
+		struct err refused = why;
+		int placed = api->place(req, &refused, &why);
+
+		r = placed != 0 ? placed : r;
+	}
 	if (r >= 0)
 		return r;
 	if (!create_queue_helps(&why) || wait.until_us <= clock_steady_us()) {

@@ -332,5 +332,8 @@ static int run_now(struct http_req *req, uint64_t *ret_wait_ms, struct err *err)
 
 int run_once(struct http_req *req, struct err *err)
 {
-	return create_or_wait(req, run_now, err);
+	const struct api *api = http_app_arg(req);
+	int r = api->place ? api->place(req, /* refused= */ NULL, err) : 0;
+
+	return r != 0 ? r : create_or_wait(req, run_now, err);
 }

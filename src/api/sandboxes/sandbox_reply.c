@@ -3,6 +3,7 @@
 
 #include "api/frame/reply.h"
 #include "api/network/ports.h"
+#include "api/nodes/node_list.h"
 
 struct sandbox_reply *sandbox_reply_new(struct http_req *req, int status)
 {
@@ -25,6 +26,8 @@ void sandbox_reply_send(struct sandbox *s, const struct err *err, void *arg)
 		return;
 	if (!sandbox_is_durable(s))
 		http_reply_at_once(req);
+	if (a.is_created)
+		node_tell_name(req);
 	w = reply_begin(&reply);
 	sandbox_put_fields(s, w);
 	if (a.ports.n > 0)

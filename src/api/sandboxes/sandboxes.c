@@ -19,6 +19,25 @@
 #define LIST_LIMIT_DEFAULT 20
 #define LIST_LIMIT_MAX     100
 
+/* In a cluster, of a create whose idempotency key has made a sandbox on another node. */
+static void sandbox_reply_made(struct sandbox *s, const struct err *err, void *arg)
+{
+	struct http_req *req = ((struct sandbox_reply *)arg)->late.req;
+	const struct api *api = req ? http_app_arg(req) : NULL;
+	struct err failure = {0};
+	int r;
+
+	if (!err || err->code != ERR_CONFLICT || !req || !api->place) {
+		sandbox_reply_send(s, err, arg);
+		return;
+	}
+	failure = *err;
+	(void)late_reply_take(arg, NULL);
+	r = api->place(req, &failure, &failure);
+	if (r <= 0)
+		http_reply_err(req, &failure);
+}
+
 /* Of a create that takes what is there. What is being made here fails when another node has made
  * its own in the meantime. */
 static void sandbox_reply_got(struct sandbox *s, const struct err *err, void *arg)
@@ -57,7 +76,7 @@ static int make_sandbox(struct http_req *req, struct sandbox_spec *spec,
 	a->is_undone = !is_get && !spec->idempotency_key;
 	a->ports = *ports;
 	r = sandbox_create(api->fleet, caller_project(req), spec,
-	                   is_get ? sandbox_reply_got : sandbox_reply_send, a, err);
+	                   is_get ? sandbox_reply_got : sandbox_reply_made, a, err);
 	return r < 0 ? late_reply_drop(a, r) : r;
 }
 
@@ -186,7 +205,10 @@ static int create_now(struct http_req *req, uint64_t *ret_wait_ms, struct err *e
 
 int create_sandbox(struct http_req *req, struct err *err)
 {
-	return create_or_wait(req, create_now, err);
+	const struct api *api = http_app_arg(req);
+	int r = api->place ? api->place(req, /* refused= */ NULL, err) : 0;
+
+	return r != 0 ? r : create_or_wait(req, create_now, err);
 }
 
 int get_sandbox(struct http_req *req, struct err *err)

@@ -270,6 +270,7 @@ static void join_cluster(struct gateway *g)
 	                                         .node = g->node,
 	                                         .keyring = g->keyring,
 	                                         .preview_domain = g->site->config->preview_domain,
+	                                         .host = &g->host_reading,
 	                                         .serve = serve_peer,
 	                                         .arg = g});
 	cluster_link_attach(&g->cluster, g->loop, g->fds->member);

@@ -143,6 +143,13 @@ static int pass_by_name(struct http_req *req, const char *name, struct err *err)
 	return hops_pass_by_name(g->hops, req, name, err);
 }
 
+static int place(struct http_req *req, const struct err *refused, struct err *err)
+{
+	const struct gateway *g = container_of(http_app_arg(req), struct gateway, api);
+
+	return hops_place(g->hops, req, refused, err);
+}
+
 static int ask_peers(struct http_req *req, peers_fn fn, void *arg, struct err *err)
 {
 	const struct gateway *g = container_of(http_app_arg(req), struct gateway, api);
@@ -176,6 +183,7 @@ int listeners_open(struct gateway *g, struct err *err)
 
 	g->api.pass_by_name = pass_by_name;
 	g->api.ask_peers = ask_peers;
+	g->api.place = place;
 	set_preview(g);
 	list_init(&g->api.watchers);
 	list_init(&g->api.batches);

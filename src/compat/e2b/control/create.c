@@ -182,7 +182,7 @@ static void on_created(struct sandbox *s, const struct err *err, void *arg)
 		pending_reply_send(s, err, l);
 }
 
-static int create(struct http_req *req, struct wish *w, struct err *err)
+static int create_here(struct http_req *req, struct wish *w, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	const json_t *notes;
@@ -213,6 +213,23 @@ static int create(struct http_req *req, struct wish *w, struct err *err)
 	l->is_started = notes != NULL;
 	r = sandbox_create(api->fleet, caller_project(req), &w->spec, on_created, l, err);
 	return r < 0 ? late_reply_drop(l, r) : r;
+}
+
+/* In a cluster another node may make it. */
+static int create(struct http_req *req, struct wish *w, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct err refused;
+	int r = api->place ? api->place(req, /* refused= */ NULL, err) : 0;
+
+	if (r != 0)
+		return r;
+	r = create_here(req, w, err);
+	if (r >= 0 || !api->place)
+		return r;
+	refused = *err;
+	r = api->place(req, &refused, err);
+	return r != 0 ? r : -EBUSY;
 }
 
 int e2b_create_sandbox_v1(struct http_req *req, struct err *err)

@@ -14,6 +14,7 @@
  *
  * What the peer may have seen is not sent twice, unless it changes nothing to do so.
  */
+#include "api/operate/host_reading.h"
 #include "daemon/gateway/cluster_link.h"
 #include "http/server.h"
 #include "node/node.h"
@@ -28,6 +29,7 @@ struct hops_config {
 	struct node *node; /* NULL: this node is alone */
 	struct keyring *keyring;
 	const char *preview_domain; /* NULL: none */
+	const struct host_reading *host;
 	/* A peer's stream, to be served; fd is the callee's. */
 	void (*serve)(uint32_t from, int fd, void *arg);
 	void *arg;
@@ -41,3 +43,5 @@ int hops_divert(struct hops *h, struct http_req *req, struct err *err);
 int hops_locate(struct hops *h, struct http_req *req, struct err *err);
 /* Of struct api: of a create that takes what is there. */
 int hops_pass_by_name(struct hops *h, struct http_req *req, const char *name, struct err *err);
+/* Of struct api: of a create, whose body has been read. */
+int hops_place(struct hops *h, struct http_req *req, const struct err *refused, struct err *err);

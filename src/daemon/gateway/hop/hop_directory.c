@@ -86,8 +86,8 @@ static void on_answer(const json_t *answer, const struct err *failure, void *arg
 	free(w);
 }
 
-int hop_directory_ask(struct hops *h, struct http_req *req, const char *id, const struct route *route,
-                  const struct route_facts *facts)
+int hop_directory_ask(struct hops *h, struct http_req *req, const char *id,
+                      const struct route *route, const struct route_facts *facts)
 {
 	const uint64_t now = clock_steady_us();
 	auto_json json_t *call = NULL;

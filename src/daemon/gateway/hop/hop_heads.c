@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/gateway/hop/hop_heads.h"
 
+#include "daemon/gateway/hop/hop_private.h"
 #include "http/relay/relay_heads.h"
 
 /* What this gateway says itself: a client cannot say them for it. */
-static const char *const said_by_us[] = {"Expect", "X-Request-Id", HTTP_CLIENT_FIELD, NULL};
+static const char *const said_by_us[] = {"Expect", "X-Request-Id", HTTP_CLIENT_FIELD,
+                                         HOP_PLACED_FIELD, NULL};
 static const char *const said_in_replies[] = {
 	"Expect", "Server", "Date", "X-Request-Id", "X-Content-Type-Options", NULL};
 
@@ -29,6 +31,8 @@ int hop_heads_request(const struct http_req *req, const struct hop_body *body, s
 		r = http_encode_field(out, "X-Request-Id", http_request_id(req));
 	if (r == 0 && http_peer(req)[0])
 		r = http_encode_field(out, HTTP_CLIENT_FIELD, http_peer(req));
+	if (r == 0 && body->is_placed)
+		r = http_encode_field(out, HOP_PLACED_FIELD, "1");
 	if (r == 0)
 		r = put_framing(head, body, out);
 	/* A client that names its own credential in "Connection" loses it, and the owner refuses

@@ -9,6 +9,7 @@
 /* How the body goes: as it came, or otherwise. */
 struct hop_body {
 	bool is_held;     /* until the peer asks for it */
+	bool is_placed;   /* it is a create, and the peer was chosen for it */
 	const char *data; /* of one that has been read; NULL: it follows */
 	size_t len;
 };

@@ -99,8 +99,8 @@ static void on_misdirected(struct http_req *req, void *arg)
 }
 
 /* The other node must know the caller, too. */
-static int check_caller(const struct hops *h, const struct http_req *req, uint32_t node,
-                        struct err *err)
+int hop_check_caller(const struct hops *h, const struct http_req *req, uint32_t node,
+                     struct err *err)
 {
 	const struct cluster_node_row *row = cluster_link_node(h->config.link, node);
 	const struct key *key = http_user(req);
@@ -121,13 +121,13 @@ static int pass_on(struct name_call *c, uint32_t node, struct err *err)
 	struct hops *h = c->h;
 	auto_free char *body =
 		http_json(c->req) ? json_dumps(http_json(c->req), JSON_COMPACT) : NULL;
-	const struct hop_named named = {on_misdirected, drop, c};
+	const struct hop_named named = {on_misdirected, drop, c, /* is_placed= */ false};
 	const struct route_facts facts = {.self = h->config.link->word.node,
 	                                  .forward = node,
 	                                  .is_alive = hop_is_alive,
 	                                  .arg = h};
 	struct route way = {0};
-	int r = check_caller(h, c->req, node, err);
+	int r = hop_check_caller(h, c->req, node, err);
 
 	if (r < 0)
 		return r;
@@ -191,7 +191,7 @@ int hops_pass_by_name(struct hops *h, struct http_req *req, const char *name, st
 	return r;
 }
 
-static int misdirect(struct http_req *req)
+int hop_misdirect(struct http_req *req)
 {
 	http_set_told(req, true);
 	http_reply_header(req, HOP_MOVED_FIELD, "0");
@@ -209,5 +209,5 @@ int hops_locate(struct hops *h, struct http_req *req, struct err *err)
 	    rules_check_name(name, NULL) < 0 ||
 	    sandbox_find_name(h->config.fleet, caller_project(req), name))
 		return 0;
-	return http_hop_from(req) ? misdirect(req) : hops_pass_by_name(h, req, name, err);
+	return http_hop_from(req) ? hop_misdirect(req) : hops_pass_by_name(h, req, name, err);
 }

@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /* Private to this folder. */
+#include "cluster/placement.h"
 #include "cluster/route.h"
 #include "daemon/gateway/hop/hop.h"
 #include "daemon/gateway/hop/hop_streams.h"
 
-#define HOP_MOVED_FIELD "Cloche-Moved" /* of a peer's 421: the number of the node that has it */
+#define HOP_PLACED_FIELD "Cloche-Placed" /* of a create that a peer has chosen this node for */
+#define HOP_MOVED_FIELD  "Cloche-Moved"  /* of a peer's 421: the number of the node that has it */
 
 struct hops {
 	struct hops_config config;
 	struct hop_streams streams;
-	struct list *requests; /* of struct hop_request */
-	struct list *gathers;  /* of struct gather */
-	unsigned n_wheres;     /* questions to the directory under way (hop_directory.c) */
+	struct list *requests;            /* of struct hop_request */
+	struct placement_view view;       /* some other nodes, and how full they are (hop_load.c) */
+	struct placement_figures figures; /* of this one */
+	bool is_load_asked;
+	struct loop_timer *load_timer;
+	const struct http_req *making; /* that is made here, after others were tried */
+	struct list *gathers;          /* of struct gather */
+	unsigned n_wheres;             /* questions to the directory under way (hop_directory.c) */
 	uint64_t wheres_owed_us;
 	struct loop_timer *timer; /* looks for those that do not move */
 };
@@ -26,6 +33,7 @@ struct hop_named {
 	void (*misdirected)(struct http_req *req, void *arg);
 	void (*over)(void *arg);
 	void *arg;
+	bool is_placed; /* a create, that any node may make */
 };
 
 /* hop_request.c: takes the request over and passes it on. What the peers say goes to route. named
@@ -36,7 +44,19 @@ void hop_request_start(struct hops *h, struct http_req *req, const struct route 
 void hop_request_look(struct hops *h); /* ends those that do not move */
 void hop_gathers_drop(struct hops *h); /* their callers are gone */
 /* hop_directory.c: asks the directory. 1: it answers the request, later; 0: it cannot be asked. */
-int hop_directory_ask(struct hops *h, struct http_req *req, const char *id, const struct route *route,
-                  const struct route_facts *facts);
+int hop_directory_ask(struct hops *h, struct http_req *req, const char *id,
+                      const struct route *route, const struct route_facts *facts);
 bool hop_is_alive(uint32_t node, void *arg); /* arg: the hops */
 void hop_refuse_unreachable(struct err *err, const struct hops *h, uint32_t node, const char *why);
+/* Whether that node knows the caller, too; else err says so. */
+must_check int hop_check_caller(const struct hops *h, const struct http_req *req, uint32_t node,
+                                struct err *err);
+int hop_misdirect(struct http_req *req); /* a peer is told that it is not for this node */
+
+/* hop_load.c: how full this node and some others are. */
+void hop_load_open(struct hops *h);
+void hop_load_close(struct hops *h);
+void hop_load_begin(struct hops *h); /* it is in a cluster */
+void hop_load_look(struct hops *h);  /* this node's figures, as of now */
+/* A node has refused a create: it is passed over until its next figures. */
+void hop_load_refused(struct hops *h, uint32_t node);

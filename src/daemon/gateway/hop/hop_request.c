@@ -75,6 +75,7 @@ static int put_request(struct buf *out, void *arg)
 	const struct hop_request *p = arg;
 
 	const struct hop_body body = {.is_held = p->relay.holds_body,
+	                              .is_placed = p->named.is_placed,
 	                              .data = p->body,
 	                              .len = p->body ? strlen(p->body) : 0};
 
@@ -85,23 +86,31 @@ static void put_reply(const struct http_head *head, void *arg)
 {
 	const struct hop_request *p = arg;
 
+	http_reply_at_once(p->req); /* the owner's was held */
 	hop_heads_reply(p->req, head);
+}
+
+/* The request is its caller's again. */
+static void give_back(struct hop_request *p)
+{
+	struct http_req *req = p->req;
+	const struct hop_named named = p->named;
+
+	p->named.over = NULL;
+	http_on_drain(req, NULL, NULL);
+	http_on_done(req, NULL, NULL);
+	on_done(p);
+	named.misdirected(req, named.arg);
 }
 
 /* The peer does not have it. */
 static bool on_turned_away(const struct http_head *head, void *arg)
 {
 	struct hop_request *p = arg;
-	struct http_req *req = p->req;
-	const struct hop_named named = p->named;
 
-	if (!named.misdirected || head->status != 421 || !http_head_find(head, HOP_MOVED_FIELD))
+	if (!p->named.misdirected || head->status != 421 || !http_head_find(head, HOP_MOVED_FIELD))
 		return false;
-	p->named.over = NULL;
-	http_on_drain(req, NULL, NULL);
-	http_on_done(req, NULL, NULL);
-	on_done(p);
-	named.misdirected(req, named.arg);
+	give_back(p);
 	return true;
 }
 
@@ -161,6 +170,10 @@ static void on_unreached(struct hop_request *p, const char *why)
 {
 	uint32_t node = 0;
 
+	if (p->named.is_placed) { /* another node may make it */
+		give_back(p);
+		return;
+	}
 	if (route_answered(&p->route, &p->facts, ROUTE_ANSWER_FAILED, 0, &node) == ROUTE_HOP) {
 		p->node = node;
 		start(p);
@@ -226,8 +239,7 @@ void hop_request_start(struct hops *h, struct http_req *req, const struct route 
 	else if (named && http_req_head(req)->framing != HTTP_NO_BODY)
 		relay_hold_body(&p->relay);
 	http_set_told(req, true); /* by the owner */
-	http_reply_at_once(req);
-	http_body_may_rest(req); /* the owner has its own deadline */
+	http_body_may_rest(req);  /* the owner has its own deadline */
 	http_on_done(req, on_done, p);
 	r = relay_begin(&p->relay);
 	p->body = NULL;

@@ -25,7 +25,7 @@ static void on_timer(struct loop *loop, void *arg)
 /* This node's tags go into the ids that it makes. */
 static void on_nodes(void *arg)
 {
-	const struct hops *h = arg;
+	struct hops *h = arg;
 	const struct cluster_link *l = h->config.link;
 	const struct cluster_node_row *self = cluster_link_node(l, l->word.node);
 	size_t n = 0;
@@ -34,7 +34,8 @@ static void on_nodes(void *arg)
 		n++;
 	if (n > 0)
 		id_set_tags(self->tags, n);
-	node_set_count(h->config.node, l->n_nodes);
+	node_set_others(h->config.node, l->n_nodes, self ? self->name : "");
+	hop_load_begin(h);
 	if (!loop_timer_is_set(h->timer))
 		loop_timer_set_in(h->timer, LOOK_US);
 }
@@ -58,6 +59,7 @@ struct hops *hops_new(const struct hops_config *config)
 	list_init(h->gathers);
 	hop_streams_init(&h->streams, config->loop);
 	h->timer = loop_timer_new(config->loop, on_timer, h);
+	hop_load_open(h);
 	config->link->ops = &ops;
 	config->link->arg = h;
 	return h;
@@ -69,6 +71,7 @@ void hops_free(struct hops *h)
 		return;
 	h->config.link->ops = NULL;
 	hop_gathers_drop(h);
+	hop_load_close(h);
 	hop_streams_done(&h->streams);
 	loop_timer_free(h->timer);
 	free(h->requests);
