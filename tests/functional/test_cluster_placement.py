@@ -55,7 +55,7 @@ def make(node, key, body=None, path="/v1/sandboxes", headers=None):
     connection = connection_to(node.daemon, 120)
     try:
         text = json.dumps({k: v for k, v in {"template": "host", **(body or {})}.items() if v is not None})
-        connection.request("POST", path, text, {"Authorization": f"Bearer {key}", "Content-Type": "application/json", **(headers or {})})
+        connection.request("POST", path, text, {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {}), **(headers or {})})
         reply = connection.getresponse()
         return reply.status, json.loads(reply.read()), reply.getheader("Cloche-Node")
     finally:
@@ -204,3 +204,30 @@ def test_a_client_cannot_say_that_a_peer_has_chosen_this_node(three, key, databa
     fill(a, key)
     led_on(a, key, headers={"Cloche-Placed": "1"})
     assert make(a, key, {"template": "none-such"}, headers={"Cloche-Placed": "1"})[0] == 400
+
+
+def test_creates_and_lists_of_e2bs_wire_are_of_all_nodes(three, key, database):
+    a, b, c = three
+    await_figures(database, a=0, b=0, c=0)
+    fill(a, key)
+    sent = {"X-API-Key": key}
+    made = [led_on(a, "", {"templateID": "host", "template": None}, path="/sandboxes", headers=sent) for _ in range(3)]
+    want = sorted(row["id"][3:] for row in b.ok("GET", "/v1/sandboxes?limit=100", key=key)["sandboxes"])
+    assert len(want) == FEW + 3 and {one["sandboxID"] for one, _ in made} < set(want)
+    for n in three:
+        assert sorted(row["sandboxID"] for row in n.ok("GET", "/sandboxes", key="", headers=sent)) == want
+        for order in ("asc", "desc"):
+            seen, token = [], ""
+            while True:
+                connection = connection_to(n.daemon, 60)
+                connection.request("GET", f"/v2/sandboxes?limit=1&order={order}" + (f"&nextToken={token}" if token else ""), headers=sent)
+                reply = connection.getresponse()
+                assert (reply.status, reply.getheader("Cloche-Incomplete"), reply.getheader("X-Total-Running")) == (200, None, str(FEW + 3))
+                page, token = json.loads(reply.read()), reply.getheader("X-Next-Token")
+                connection.close()
+                seen += page
+                if not token:
+                    break
+            assert sorted(row["sandboxID"] for row in seen) == want
+            starts = [row["startedAt"] for row in seen]
+            assert starts == sorted(starts, reverse=order == "desc")

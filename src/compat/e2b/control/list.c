@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Lists of sandboxes: filtered, sorted, then cut into pages. A page's token has the start time and
- * id of its last sandbox, so that sandboxes that come or end do not shift later pages.
+ * id of its last sandbox, so that sandboxes that come or end do not shift later pages. In a cluster
+ * the other nodes' parts are asked for, and merged (api/nodes/node_list.h).
  */
 #include "compat/e2b/frame/objects.h"
 
 #include "api/frame/find.h"
 #include "api/frame/reply.h"
+#include "api/nodes/node_list.h"
 #include "base/parse.h"
 #include "base/text/wall_time.h"
 #include "http/parse.h"
@@ -213,10 +215,34 @@ static bool is_behind(const struct wanted *w, const struct sandbox *s)
 	return !w->has_token || (w->is_ascending ? order < 0 : order > 0);
 }
 
+/* What is to be shown of what this node has. */
+static void find(struct http_req *req, struct wanted *w, struct found *f)
+{
+	const struct api *api = http_app_arg(req);
+	const struct sandbox_filter all = {.project_id = caller_project(req), .limit = SIZE_MAX};
+	bool has_more;
+
+	*f = (struct found){.wanted = w};
+	(void)fleet_list(api->fleet, &all, take, f, &has_more);
+	if (f->n > 0)
+		qsort(f->at, f->n, sizeof(void *), by_start);
+}
+
+static void tell_page(struct http_req *req, uint64_t last_us, const char *last_id, uint64_t running)
+{
+	char token[TOKEN_SIZE], total[24];
+
+	if (last_id) {
+		(void)snprintf(token, sizeof(token), "%" PRIu64 ".%s", last_us, last_id);
+		http_reply_header(req, "X-Next-Token", token);
+	}
+	(void)snprintf(total, sizeof(total), "%" PRIu64, running);
+	http_reply_header(req, "X-Total-Running", total);
+}
+
 static int reply_page(struct http_req *req, const struct found *f, struct err *err)
 {
 	const struct wanted *w = f->wanted;
-	char token[TOKEN_SIZE], total[24];
 	const struct sandbox *last = NULL;
 	struct json_writer *out;
 	struct reply reply;
@@ -235,51 +261,115 @@ static int reply_page(struct http_req *req, const struct found *f, struct err *e
 		last = s;
 	}
 	json_close_array(out);
-	if (n > w->limit && last) {
-		(void)snprintf(token, sizeof(token), "%" PRIu64 ".%s", e2b_started_us(last),
-		               sandbox_id(last));
-		http_reply_header(req, "X-Next-Token", token);
-	}
-	(void)snprintf(total, sizeof(total), "%zu", f->n_running);
-	http_reply_header(req, "X-Total-Running", total);
+	tell_page(req, last ? e2b_started_us(last) : 0,
+	          n > w->limit && last ? sandbox_id(last) : NULL, f->n_running);
 	return reply_send(&reply, req, 200, err);
 }
 
-static int list(struct http_req *req, struct wanted *w, struct err *err)
+static int read_wanted(const struct http_req *req, bool is_v1, struct wanted *w, struct err *err)
 {
-	const struct api *api = http_app_arg(req);
-	const struct sandbox_filter all = {.project_id = caller_project(req), .limit = SIZE_MAX};
-	struct found f = {.wanted = w};
-	bool has_more;
-	int r;
+	int r = read_query(req, w, err);
 
-	(void)fleet_list(api->fleet, &all, take, &f, &has_more);
-	if (f.n > 0)
-		qsort(f.at, f.n, sizeof(void *), by_start);
-	r = reply_page(req, &f, err);
+	if (is_v1)
+		w->paused = false;
+	return r;
+}
+
+/* Of all nodes of the cluster. */
+static int reply_merged(struct http_req *req, struct node_list *l, const struct wanted *w,
+                        const struct found *f, struct err *err)
+{
+	uint64_t n = 0, running = f->n_running;
+	const struct node_row *last;
+	struct json_writer *out;
+	struct reply reply;
+
+	for (size_t i = 0; i < f->n && n <= w->limit; i++) {
+		const struct sandbox *s = f->at[w->is_ascending ? i : f->n - 1 - i];
+
+		if (!is_behind(w, s))
+			continue;
+		if (n++ < w->limit)
+			node_list_add_own(l, e2b_started_us(s), sandbox_id(s), s);
+	}
+	if (n > w->limit)
+		node_list_own_has_more(l);
+	node_list_merge(l, w->limit);
+	for (size_t i = 0; i < l->n_parts; i++)
+		running += l->parts[i].total;
+	out = reply_begin_bare(&reply);
+	json_open_array(out, NULL);
+	for (size_t i = 0; i < l->n_rows; i++)
+		if (l->rows[i].row)
+			json_put_value(out, NULL, l->rows[i].row);
+		else
+			e2b_put_listed(l->rows[i].own, out, NULL);
+	json_close_array(out);
+	last = l->n_rows > 0 ? &l->rows[l->n_rows - 1] : NULL;
+	tell_page(req, last ? last->us : 0, l->has_more && last ? last->id : NULL, running);
+	node_list_tell_incomplete(l, req);
+	return reply_send(&reply, req, 200, err);
+}
+
+static int finish(struct http_req *req, struct node_list *l, bool is_v1, struct err *err)
+{
+	struct wanted w = {0};
+	struct found f = {0};
+	int r = read_wanted(req, is_v1, &w, err);
+
+	if (r == 0) {
+		find(req, &w, &f);
+		r = reply_merged(req, l, &w, &f, err);
+	}
 	free(f.at);
+	pairs_done(&w.metadata);
+	return r;
+}
+
+static int finish_v1(struct http_req *req, struct node_list *l, struct err *err)
+{
+	return finish(req, l, /* is_v1= */ true, err);
+}
+
+static int finish_v2(struct http_req *req, struct node_list *l, struct err *err)
+{
+	return finish(req, l, /* is_v1= */ false, err);
+}
+
+/* [is_v1][is_ascending] */
+#define KIND(ascending, fn)                                                                        \
+	{                                                                                          \
+		.id_kind = "sb", .id_field = "sandboxID", .time_field = "startedAt",               \
+		.is_time_text = true, .is_ascending = (ascending), .finish = (fn)                  \
+	}
+static const struct node_list_kind kinds[2][2] = {
+	{KIND(false, finish_v2), KIND(true, finish_v2)},
+	{KIND(false, finish_v1), KIND(true, finish_v1)},
+};
+
+static int list(struct http_req *req, bool is_v1, struct err *err)
+{
+	struct wanted w = {0};
+	struct found f = {0};
+	int r = read_wanted(req, is_v1, &w, err);
+
+	if (r == 0)
+		r = node_list_begin(req, &kinds[is_v1][w.is_ascending], err);
+	if (r == 0) {
+		find(req, &w, &f);
+		r = reply_page(req, &f, err);
+	}
+	free(f.at);
+	pairs_done(&w.metadata);
 	return r;
 }
 
 int e2b_list_sandboxes(struct http_req *req, struct err *err)
 {
-	struct wanted w = {0};
-	int r = read_query(req, &w, err);
-
-	if (r == 0)
-		r = list(req, &w, err);
-	pairs_done(&w.metadata);
-	return r;
+	return list(req, /* is_v1= */ false, err);
 }
 
 int e2b_list_sandboxes_v1(struct http_req *req, struct err *err)
 {
-	struct wanted w = {0};
-	int r = read_query(req, &w, err);
-
-	w.paused = false;
-	if (r == 0)
-		r = list(req, &w, err);
-	pairs_done(&w.metadata);
-	return r;
+	return list(req, /* is_v1= */ true, err);
 }

@@ -2,6 +2,7 @@
 #include "compat/e2b/control/pending_reply.h"
 
 #include "api/frame/reply.h"
+#include "api/nodes/node_list.h"
 
 struct pending_reply *pending_reply_new(struct http_req *req, int status,
                                         void (*reply)(struct http_req *req, int status,
@@ -35,6 +36,8 @@ void pending_reply_sandbox(struct http_req *req, int status, struct sandbox *s)
 {
 	struct reply reply;
 
+	if (status == 201)
+		node_tell_name(req);
 	e2b_put_sandbox(req, s, reply_begin_bare(&reply), NULL);
 	reply_send_late(&reply, req, status);
 }
