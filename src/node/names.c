@@ -100,6 +100,7 @@ static int refuse(const json_t *answer, const char *name, struct err *err)
 				 "another node"
 			       : "Idempotency-Key: this key came with another request before");
 		(void)snprintf(err->field, sizeof(err->field), "Idempotency-Key");
+		err->errnum = is_key ? NODE_MADE_ELSEWHERE : 0;
 		return is_key ? err_hint(err, "its id is %.40s", holder ? holder : "not known")
 		              : err_hint(err, "use a new key for a new request");
 	}

@@ -85,6 +85,8 @@ struct node_taking {
 	const char *key;             /* an idempotency key; NULL: none */
 	const unsigned char *digest; /* of the request, with a key */
 };
+/* The errnum of an err that says that the same request has made a sandbox on another node. */
+#define NODE_MADE_ELSEWHERE EREMOTE
 /* Both for this sandbox, or none; err as a node that is alone would say it. The sandbox has its row
  * already. */
 void node_take(struct node *n, const struct node_taking *what, node_done_fn fn, void *arg);

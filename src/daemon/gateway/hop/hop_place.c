@@ -48,9 +48,9 @@ static bool is_full(const struct err *refused)
 	return refused->code == ERR_CAPACITY || refused->code == ERR_HOST_DISK_FULL;
 }
 
-static bool is_of_key(const struct err *refused)
+static bool is_made_elsewhere(const struct err *refused)
 {
-	return strcmp(refused->field, "Idempotency-Key") == 0;
+	return refused->code == ERR_CONFLICT && refused->errnum == NODE_MADE_ELSEWHERE;
 }
 
 static bool has_text(const json_t *body, const char *name)
@@ -319,7 +319,7 @@ static bool place_refused(struct hops *h, struct http_req *req, const struct err
 static int again(struct hops *h, struct http_req *req, const struct err *refused, struct err *err)
 {
 	const char *key = http_header(req, "Idempotency-Key");
-	const bool is_taken = refused->code == ERR_CONFLICT && key && is_of_key(refused);
+	const bool is_taken = key && is_made_elsewhere(refused);
 
 	if (is_taken || (is_full(refused) && key && h->making != req))
 		return ask_by_key(h, req, key, refused);
@@ -340,7 +340,7 @@ int hops_place(struct hops *h, struct http_req *req, const struct err *refused, 
 		return 0;
 	if (http_hop_from(req)) /* that a name is taken is so on all nodes */
 		return refused && is_placed_here(req) &&
-		                       (refused->code != ERR_CONFLICT || is_of_key(refused))
+		                       (refused->code != ERR_CONFLICT || is_made_elsewhere(refused))
 		               ? hop_misdirect(req)
 		               : 0;
 	if (refused)
