@@ -2,9 +2,13 @@
 """A list asked of any node has the sandboxes and snapshots of all nodes: three whole daemons and a real PostgreSQL."""
 
 import contextlib
+import http.client
+import json
 import os
 import secrets
 import signal
+import socket
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -214,3 +218,91 @@ def test_the_directory_follows_what_ends_also_while_the_database_was_away(three,
         database.ask("DELETE FROM cluster.sandboxes", "one")  # rows that the database has lost, and says so by its number
         database.ask("UPDATE cluster.told SET number = number - 1", "one")
         await_told(database, b, {kept})
+
+
+def test_the_command_line_shows_the_node_of_each_and_says_what_the_list_lacks(three, team, database):
+    a, b, c = three
+    env = {**os.environ, "CLOCHE_URL": a.daemon.url, "CLOCHE_API_KEY": team}
+
+    def ps():
+        r = subprocess.run([BUILD / "cloche", "ps"], env=env, capture_output=True, text=True, timeout=120)
+        assert r.returncode == 0, r.stderr
+        return r.stdout.splitlines(), r.stderr
+
+    with made(team, b, c) as (first, second):
+        await_told(database, c, {second})
+        rows, said = ps()
+        assert rows[0].split()[:2] == ["NODE", "ID"] and said == ""
+        assert [row.split()[:2] for row in rows[1:]] == [["c", second], ["b", first]]
+        with stopped(c):
+            rows, said = ps()
+            assert [row.split()[:2] for row in rows[1:]] == [["c", second], ["b", first]]
+            assert said.startswith("cloche: node c as of ")
+
+
+class Local(http.client.HTTPConnection):
+    def __init__(self, node):
+        super().__init__("localhost")
+        self.path = str(node.run / "cloche.sock")
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(self.path)
+
+
+def test_a_caller_of_the_unix_socket_has_the_others_part_from_the_directory(three, database):
+    a, b, _ = three
+    with made(a.daemon.key, a, b) as (own, other):
+        await_told(database, b, {other})
+        local = Local(a)
+        local.request("GET", "/v1/sandboxes")
+        answer = json.loads(local.getresponse().read())
+        local.close()
+        assert {row["id"]: row["node"] for row in answer["sandboxes"]} == {own: "a", other: "b"}
+        assert [row["node"] for row in answer["incomplete"]] == ["b", "c"]
+
+
+@contextlib.contextmanager
+def answering(database, function, arguments, answer):
+    database.ask(f"ALTER FUNCTION cluster.{function} RENAME TO {function}_kept", "one")
+    try:
+        database.ask(f"CREATE FUNCTION cluster.{function}({arguments}) RETURNS jsonb LANGUAGE sql AS $$ SELECT ({answer})::jsonb $$", "one")
+        yield
+    finally:
+        database.ask(f"DROP FUNCTION IF EXISTS cluster.{function}; ALTER FUNCTION cluster.{function}_kept RENAME TO {function}", "one")
+
+
+LIES = ("'[]'::jsonb", "'{}'::jsonb", "jsonb_build_object('rows', 5, 'told', '{}'::jsonb)",
+        "jsonb_build_object('rows', jsonb_build_array(7, '{}'::jsonb, jsonb_build_object('node', 'c', 'row', jsonb_build_object('id', 'sb_x', 'created_us', -1))), 'told', jsonb_build_array(1, NULL))",
+        "jsonb_build_object('rows', jsonb_build_array(jsonb_build_object('node', 'a', 'row', jsonb_build_object('id', 'sb_' || repeat('a', 26), 'created_us', 5))), 'told', '[]'::jsonb, 'has_more', true)")
+
+
+def test_a_database_that_lies_about_other_nodes_adds_nothing_and_ends_nobody(three, team, database):
+    """Rows of a node that has answered, of none that there is, or of no shape are passed over."""
+    a, b, c = three
+    before = [n.daemon.gateway_pid for n in three]
+    arguments = "node int, secret text, project_id text, nodes jsonb, before_us bigint, before_id text, most int, filter jsonb"
+    with made(team, a, b) as (own, other), stopped(c):
+        for lie in LIES:
+            with answering(database, "list_of", arguments, lie):
+                answer = listed(a, team)
+                assert sorted(ids(answer)) == sorted([own, other]) and [row["node"] for row in answer["incomplete"]] == ["c"], lie
+                assert answer["next_cursor"] is None
+    for lie in ("5", "'{\"nodes\": 5}'::jsonb", "'{\"nodes\": [1, {}, {\"node\": 7, \"load\": {\"version\": -1, \"capacity\": [1], \"committed\": \"x\"}}]}'::jsonb",
+                "jsonb_build_object('nodes', jsonb_build_array(jsonb_build_object('node', 99, 'load', jsonb_build_object('version', 1, 'capacity', jsonb_build_array(1, 1, 1), 'committed', jsonb_build_array(0, 0, 0)))))"):
+        with answering(database, "sample", "node int, secret text", f"to_jsonb({lie})"):
+            for _ in range(3):
+                with made(team, a) as (one,):
+                    assert ids(listed(b, team)) == [one]
+    assert [n.daemon.gateway_pid for n in three] == before
+
+
+def test_an_id_of_a_lost_node_is_gone_and_one_that_nobody_told_is_not_found(three, team, database):
+    a, b, c = three
+    with made(team, c) as (kept,):
+        await_told(database, c, {kept})
+        with stopped(c):
+            wait_for(lambda: database.ask("SELECT is_lost FROM cluster.nodes WHERE name = 'c'", "one") == "t", 60, "it is lost")
+            wait_for(lambda: a.call("GET", f"/v1/sandboxes/{kept}", key=team)[0] == 410, 60, "its sandboxes have ended")
+            untold = kept[:7] + "a" * (len(kept) - 7)
+            assert a.refused("GET", f"/v1/sandboxes/{untold}", key=team) == (404, "not_found")

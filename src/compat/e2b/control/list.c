@@ -2,7 +2,7 @@
 /*
  * Lists of sandboxes: filtered, sorted, then cut into pages. A page's token has the start time and
  * id of its last sandbox, so that sandboxes that come or end do not shift later pages. In a cluster
- * the other nodes' parts are asked for, and merged (api/nodes/node_list.h).
+ * the other nodes' parts are asked for, and merged (src/api/nodes/node_list.h).
  */
 #include "compat/e2b/frame/objects.h"
 
