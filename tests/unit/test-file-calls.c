@@ -145,6 +145,47 @@ TEST(a_file_is_written_within_the_window_and_its_end_is_told)
 	rig_stop(&rig);
 }
 
+static void write_all(struct call *call, const char *data, size_t len)
+{
+	while (len > 0) {
+		ssize_t n = file_call_write(call->c, data, len);
+
+		CHECK(n >= 0);
+		if (n == 0)
+			fake_turn(&rig.broker);
+		data += n;
+		len -= (size_t)n;
+	}
+}
+
+/* Much data goes to the socket from where it lies; what that has no room for is queued. */
+TEST(a_large_write_is_byte_exact_over_a_lost_connection)
+{
+	enum { FIRST = 100001, ALL = FIRST + FRAME_WINDOW };
+	auto_free char *block = malloc(ALL);
+	struct call call;
+
+	for (size_t i = 0; i < ALL; i++)
+		block[i] = (char)(i * 7 + i / 251);
+	box_start();
+	call_start(&call, FILE_WRITE);
+	write_all(&call, block, FIRST);
+	UNTIL(&rig.broker, box_channel()->input.len == FIRST);
+	fake_take_input(agent, box_channel());
+	UNTIL(&rig.broker, call.rooms > 0);
+	agent->is_deaf = true;
+	write_all(&call, block + FIRST, ALL - FIRST);
+	for (int i = 0; i < 3; i++)
+		fake_turn(&rig.broker);
+	CHECK(box_channel()->input.len < ALL);
+	fake_agent_hang_up(agent);
+	agent->is_deaf = false;
+	UNTIL(&rig.broker, box_channel()->input.len == ALL);
+	CHECK_MEM(box_channel()->input.data, box_channel()->input.len, block, ALL);
+	file_call_cancel(call.c);
+	rig_stop(&rig);
+}
+
 TEST(errors_inside_have_codes_of_the_api)
 {
 	static const struct {

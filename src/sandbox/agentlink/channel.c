@@ -42,7 +42,6 @@ static void attach(struct channel *ch, struct link *l, uint32_t number,
                    const struct channel_ops *ops)
 {
 	*ch = (struct channel){.number = number, .ops = ops, .link = l};
-	buf_init(&ch->untaken, FRAME_WINDOW);
 	HASH_ADD(hh, l->channels, number, sizeof(ch->number), ch);
 	l->floor = MAX(l->floor, number + 1);
 }
@@ -77,7 +76,7 @@ void channel_detach(struct channel *ch)
 	channel_forgo_imprint(ch);
 	HASH_DEL(l->channels, ch);
 	ch->link = NULL;
-	buf_done(&ch->untaken);
+	sent_input_done(&ch->untaken);
 	buf_done(&ch->start);
 	if (!l->channels)
 		link_set_beat(l);
@@ -237,11 +236,13 @@ void channel_ack_due(struct link *l)
 	link_set_paced(l, loop_timer_is_set(l->pace));
 }
 
-static int send_input(struct channel *ch, const char *data, size_t len)
+static int send_input(const char *data, size_t len, void *arg)
 {
+	const struct channel *ch = arg;
+
 	while (len > 0) {
 		size_t n = MIN(len, (size_t)FRAME_DATA_MAX);
-		int r = link_send(ch->link, FRAME_INPUT, ch->number, data, n);
+		int r = link_send_data(ch->link, FRAME_INPUT, ch->number, data, n);
 
 		if (r < 0)
 			return r;
@@ -257,12 +258,13 @@ ssize_t channel_write(struct channel *ch, const void *data, size_t len)
 		return -EPIPE;
 	if (!ch->is_input_known || !link_has_room(ch->link))
 		return 0;
-	len = MIN(len, buf_room(&ch->untaken));
+	len = MIN(len, sent_input_room(&ch->untaken));
 	if (len == 0)
 		return 0;
 	/* The queue's reserve holds a window, so what is begun here can be sent completely. */
-	if (send_input(ch, data, len) < 0 || buf_append(&ch->untaken, data, len) < 0)
+	if (send_input(data, len, ch) < 0)
 		return 0;
+	sent_input_append(&ch->untaken, data, len);
 	ch->input_sent += len;
 	return (ssize_t)len;
 }
@@ -285,7 +287,7 @@ void channel_tell_room(struct link *l)
 {
 	for (struct channel *ch = l->channels, *next; ch; ch = next) {
 		next = ch->hh.next;
-		if (ch->ops->on_room && buf_room(&ch->untaken) > 0)
+		if (ch->ops->on_room && sent_input_room(&ch->untaken) > 0)
 			ch->ops->on_room(ch);
 	}
 }
@@ -327,7 +329,7 @@ static int on_output(struct channel *ch, struct unpack *u)
 /* After the first INPUT_ACK of a resumed channel, the input behind it is sent again. */
 static int go_on_with_input(struct channel *ch)
 {
-	int r = send_input(ch, ch->untaken.data, ch->untaken.len);
+	int r = sent_input_each(&ch->untaken, send_input, ch);
 
 	if (r == 0 && ch->is_input_ended)
 		r = link_send(ch->link, FRAME_INPUT_END, ch->number, NULL, 0);
@@ -348,10 +350,8 @@ static int on_input_ack(struct channel *ch, struct unpack *u)
 		return -EPROTO;
 	if (ch->is_input_known && taken == ch->input_taken)
 		ch->is_input_refused = true;
-	buf_consume(&ch->untaken, (size_t)(taken - ch->input_taken));
+	sent_input_consume(&ch->untaken, (size_t)(taken - ch->input_taken));
 	ch->input_taken = taken;
-	if (ch->untaken.len == 0)
-		buf_done(&ch->untaken);
 	if (!ch->is_input_known) {
 		int r = go_on_with_input(ch);
 

@@ -17,7 +17,7 @@
  * answer in time makes the link unhealthy until the answer comes.
  *
  * Frames that are queued in a turn are sent in one write at its end, or earlier, before a caller is
- * told that they were sent.
+ * told that they were sent. Much data does not wait for that: it would be copied for it.
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -30,11 +30,13 @@
 #include <endian.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #define READ_MAX        (124 * 1024) /* one of 128 KiB would be mapped and unmapped (memory.c) */
 #define FRAMES_A_TURN   256
 #define INPUT_QUEUE_MAX (1024 * 1024)
 #define QUEUE_MAX       (2 * 1024 * 1024)
+#define MUCH            (16 * 1024)
 #define RESEND_US                                                                                  \
 	10000 /* the kernel lacked memory for a send; nothing reports when it has some             \
 	       */
@@ -162,6 +164,14 @@ bool link_has_room(const struct link *l)
 	return l->state == LINK_UP && l->out.len < INPUT_QUEUE_MAX;
 }
 
+static void flush_later(struct link *l)
+{
+	if (l->is_flush_due)
+		return;
+	l->is_flush_due = true;
+	loop_defer(l->loop, flush_due, l);
+}
+
 int link_send(struct link *l, enum frame_type type, uint32_t channel, const void *payload,
               size_t len)
 {
@@ -172,11 +182,34 @@ int link_send(struct link *l, enum frame_type type, uint32_t channel, const void
 	r = frame_put(&l->out, type, channel, l->epoch, payload, len);
 	if (r < 0)
 		return r;
-	if (!l->is_flush_due) {
-		l->is_flush_due = true;
-		loop_defer(l->loop, flush_due, l);
-	}
+	flush_later(l);
 	return 0;
+}
+
+int link_send_data(struct link *l, enum frame_type type, uint32_t channel, const char *data,
+                   size_t len)
+{
+	struct iovec parts[2] = {{.iov_len = FRAME_HEAD_SIZE},
+	                         {.iov_base = unconst(data), .iov_len = len}};
+	const struct msghdr msg = {.msg_iov = parts, .msg_iovlen = ARRAY_SIZE(parts)};
+	char *room;
+	ssize_t n;
+	int r;
+
+	if (l->state != LINK_UP || l->out.len > 0 || len < MUCH)
+		return link_send(l, type, channel, data, len);
+	r = buf_reserve(&l->out, FRAME_HEAD_SIZE + len, &room); /* nothing fails halfway */
+	if (r >= 0)
+		r = frame_put_head(&l->out, type, channel, l->epoch, len);
+	if (r < 0)
+		return r;
+	parts[0].iov_base = l->out.data;
+	n = sendmsg(l->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+	n = MAX(n, 0); /* flush() finds why not */
+	buf_consume(&l->out, (size_t)MIN(n, FRAME_HEAD_SIZE));
+	n = MAX(n - FRAME_HEAD_SIZE, 0);
+	flush_later(l);
+	return buf_append(&l->out, data + n, len - (size_t)n);
 }
 
 static int send_hello(struct link *l)

@@ -20,6 +20,7 @@
 #include "loop/loop.h"
 #include "proto/frame.h"
 #include "proto/start.h"
+#include "sandbox/agentlink/sent_input.h"
 #include "tenant/share.h"
 
 #include <uthash.h>
@@ -81,8 +82,8 @@ struct channel { /* in its owner; fields are channel.c's */
 	uint64_t dropped;  /* output that the agent has dropped, by its WELCOME */
 	uint64_t frames;   /* of output, since all of it was acknowledged */
 	uint64_t input_sent, input_taken;
-	struct buf untaken;  /* input from input_taken to input_sent, to be sent again if need be */
-	bool is_input_known; /* false after a resume, until the agent says what has arrived */
+	struct sent_input untaken; /* from input_taken to input_sent, to be sent again if need be */
+	bool is_input_known;       /* false after a resume, until the agent says what has arrived */
 	bool is_input_ended;
 	bool is_input_refused; /* the program has closed its stdin, says the agent */
 	struct buf start;      /* its START, until the agent mentions the channel */

@@ -41,6 +41,9 @@ struct link {
 /* Queues a frame. -ENOTCONN while not up (HELLO apart), -E2BIG when the queue is full. */
 must_check int link_send(struct link *l, enum frame_type type, uint32_t channel,
                          const void *payload, size_t len);
+/* The same for much data: what the agent has room for goes there at once, from where it lies. */
+must_check int link_send_data(struct link *l, enum frame_type type, uint32_t channel,
+                              const char *data, size_t len);
 bool link_has_room(const struct link *l); /* for input: control frames have a reserve */
 void link_set_beat(struct link *l);       /* after the count of channels changed */
 void link_set_paced(struct link *l, bool is_paced);
