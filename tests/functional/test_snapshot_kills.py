@@ -135,7 +135,8 @@ def test_a_copy_made_ahead_is_taken_once_and_goes_with_its_broker_or_its_snapsho
 def test_a_broker_that_dies_in_a_fork_leaves_no_snapshot_of_it(own):
     with Client(own.url, own.key) as client:
         sandbox = client.create()
-        dies = Fault("broker", "clone3", 2, DEATH)  # the first one's child takes the snapshot, this one would start a copy
+        wait_for(lambda: len([*(own.data / "layers").glob("sb_*")]) == 1, 10, "the layers of those before removed, which takes clones, too")
+        dies = Fault("broker", "clone", 1, DEATH)  # which would start a copy: what takes the snapshot is a clone3
         with injected([own.broker_pid], dies) as has_come, pytest.raises(errors.ClocheError):
             sandbox.fork(2, memory=False)
         assert has_come()

@@ -31,16 +31,17 @@ static void on_taken(const struct snapshot_info *info, const struct err *err, vo
 static int ask(const struct guest_spec *of, struct snapshot_spec *spec)
 {
 	memset(&taken, 0, sizeof(taken));
-	*spec = (struct snapshot_spec){.keeper = 77};
+	spec->keeper = 77;
 	id_make(spec->id, "sn");
 	return jail_engine.snapshot(jail_rig.host, of->id, &of->image, spec, on_taken, NULL,
 	                            &jail_rig.err);
 }
 
-static const char *take(const struct guest_spec *of)
+static const char *take_as(const struct guest_spec *of, bool is_brief)
 {
 	static struct snapshot_spec spec;
 
+	spec = (struct snapshot_spec){.is_brief = is_brief};
 	CHECK_INT(ask(of, &spec), 0);
 	CHECK_INT(loop_run(jail_rig.loop), 0);
 	if (taken.err.code != ERR_NONE)
@@ -49,6 +50,11 @@ static const char *take(const struct guest_spec *of)
 	CHECK_INT(taken.n_ends, 1);
 	CHECK_STR(taken.info.id, spec.id);
 	return spec.id;
+}
+
+static const char *take(const struct guest_spec *of)
+{
+	return take_as(of, /* is_brief= */ false);
 }
 
 static struct guest_spec spec_from(const char *snapshot, uint32_t slot)
@@ -122,6 +128,38 @@ TEST_FORKED(a_guest_from_a_snapshot_has_the_files_and_goes_its_own_way, 60)
 	jail_rig_tear_down();
 }
 
+/* Of a snapshot that is tidy already, each copy is made by a child in the broker's memory. */
+TEST_FORKED(the_copies_of_a_fork_are_whole_and_leave_no_place_behind, 60)
+{
+	enum { COPIES = 3 };
+	struct guest *guests[COPIES + 1];
+	struct guest_spec spec, copy;
+	const char *id;
+
+	jail_rig_set_up(/* is_plain= */ false);
+	spec = jail_rig_spec(1);
+	guests[COPIES] = jail_rig_start(&spec);
+	CHECK_STR(jail_rig_say(guests[COPIES], "root echo a > /tmp/a; echo u > /usr/u"), "");
+	id = take_as(&spec, /* is_brief= */ true);
+	for (uint32_t i = 0; i < COPIES; i++) {
+		auto_free char *below = NULL;
+
+		copy = spec_from(id, 2 + i);
+		guests[i] = jail_rig_start(&copy);
+		CHECK_STR(jail_rig_say(guests[i], "root cat /tmp/a /usr/u; echo b > /tmp/a"),
+		          "a\nu");
+		below = xasprintf("stat -c %%s:%%a %s/layers/%s/below", jail_rig.data, copy.id);
+		CHECK_STR(jail_rig_host_says(below), "16:600\n");
+	}
+	CHECK_STR(jail_rig_say(guests[COPIES], "user cat /tmp/a"), "a");
+	CHECK_STR(disk_snapshots(), "sn_\n");
+	discard(id);
+	CHECK_STR(disk_snapshots(), "");
+	for (size_t i = 0; i <= COPIES; i++)
+		jail_rig_end(guests[i]);
+	jail_rig_tear_down();
+}
+
 TEST_FORKED(a_layer_that_was_kept_is_replaced_in_one_step, 60)
 {
 	struct guest_spec spec;
@@ -152,7 +190,7 @@ TEST_FORKED(what_a_broker_left_half_done_goes_and_what_was_done_is_known, 60)
 {
 	auto_free char *halves = NULL;
 	struct guest_spec spec, copy;
-	struct snapshot_spec asked;
+	struct snapshot_spec asked = {0};
 	struct guest *g;
 	const char *id;
 
@@ -240,7 +278,7 @@ TEST_FORKED(a_manifest_that_is_not_whole_is_refused, 60)
 
 TEST_FORKED(what_cannot_be_saved_is_refused_by_name, 60)
 {
-	struct snapshot_spec asked;
+	struct snapshot_spec asked = {0};
 	struct guest_spec spec;
 	struct guest *g;
 

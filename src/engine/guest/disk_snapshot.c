@@ -72,6 +72,13 @@ static void drop(struct disk_snapshot *s)
 	free(s);
 }
 
+bool disk_snapshot_is_brief(const char *id)
+{
+	const struct disk_snapshot *s = find(id);
+
+	return s && s->is_brief;
+}
+
 const struct snapshot_info *disk_snapshot_find(const char *id)
 {
 	const struct disk_snapshot *s = find(id);

@@ -7,7 +7,7 @@
  * prepared in its own directory, and then moved to the layers. A kept layer is replaced in one
  * step: the two are exchanged. Overlay's work directories must be empty, since the kernel does not
  * mount those of a `volatile` mount again. For the copies of a fork they are emptied once, in the
- * snapshot.
+ * snapshot, and a child that costs less makes each of them (engine/layer/layer_copy.h).
  */
 #include "base/fd.h"
 #include "base/fs/dir_reader.h"
@@ -15,6 +15,7 @@
 #include "engine/guest/disk_snapshot.h"
 #include "engine/guest/disk_snapshot_private.h"
 #include "engine/layer/kept_layer.h"
+#include "engine/layer/layer_copy.h"
 #include "engine/linux/btrfs.h"
 #include "engine/linux/dir_tree.h"
 
@@ -46,15 +47,22 @@ int disk_snapshot_tidy(int layer_fd)
 	return r;
 }
 
-/* Written in place: nobody sees the layer before it is complete. */
-static int write_below(int layer_fd, uint64_t bytes)
+static struct disk_snapshot_below make_below(uint64_t bytes)
 {
 	struct disk_snapshot_below below = {.bytes = bytes};
-	auto_fd int fd = openat(layer_fd, DISK_SNAPSHOT_BELOW,
-	                        O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 
 	random_bytes(&below.line, sizeof(below.line));
 	below.line = below.line >> 2 | 1; /* a number in JSON, and not the first one's */
+	return below;
+}
+
+/* Written in place: nobody sees the layer before it is complete. */
+static int write_below(int layer_fd, uint64_t bytes)
+{
+	const struct disk_snapshot_below below = make_below(bytes);
+	auto_fd int fd = openat(layer_fd, DISK_SNAPSHOT_BELOW,
+	                        O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+
 	return fd < 0 ? -errno : fd_write_all(fd, &below, sizeof(below));
 }
 
@@ -112,15 +120,10 @@ static int run_cloning(const struct guest *g, const struct snapshot_info *info)
 	return -r;
 }
 
-static void on_cloned(struct loop *loop, int wait_status, void *arg)
+static void tell_cloned(struct guest *g, int error)
 {
-	struct guest *g = arg;
-	int error = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : EIO;
 	struct err err;
 
-	(void)loop;
-	if (!WIFEXITED(wait_status)) /* a child that was killed leaves its place */
-		disk_snapshot_remove_dir(g->host, g->place);
 	if (!guest_take_worker(g))
 		return;
 	if (error)
@@ -132,12 +135,73 @@ static void on_cloned(struct loop *loop, int wait_status, void *arg)
 	g->cloned(g, error ? &err : NULL);
 }
 
+static void on_cloned(struct loop *loop, int wait_status, void *arg)
+{
+	struct guest *g = arg;
+
+	(void)loop;
+	if (!WIFEXITED(wait_status)) /* a child that was killed leaves its place */
+		disk_snapshot_remove_dir(g->host, g->place);
+	tell_cloned(g, WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : EIO);
+}
+
+/* In a child that is a fork of ours. */
+static int start_fork(struct guest *g, const struct snapshot_info *info, struct err *err)
+{
+	int pidfd = -1, r;
+	pid_t pid = disk_snapshot_fork(&pidfd);
+
+	if (pid == 0)
+		_exit(run_cloning(g, info));
+	if (pid < 0)
+		return err_set(err, ERR_CAPACITY, errno, "cannot make a child");
+	r = loop_child_take(g->host->loop, pidfd, on_cloned, g, &g->worker);
+	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch a child") : 0;
+}
+
+/* One that is untidy is made anew, and tidied. */
+static void on_copied(struct loop *loop, int wait_status, void *arg)
+{
+	struct guest *g = arg;
+	int error = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : EIO;
+	const struct snapshot_info *info = disk_snapshot_find(g->spec.snapshot);
+	struct err err;
+
+	(void)loop;
+	if (error)
+		disk_snapshot_remove_dir(g->host, g->place);
+	if (error == LAYER_COPY_UNTIDY && g->state == GUEST_STARTING && info &&
+	    start_fork(g, info, &err) == 0)
+		return;
+	tell_cloned(g, error);
+}
+
+/* Returns 1 if a child has begun that costs little: for a fork's layer, which is new and tidy. */
+static int start_copy(struct guest *g, const struct snapshot_info *info, struct err *err)
+{
+	auto_fd int dir_fd = disk_snapshot_open_dir(g->host->storage.fd, info->id);
+	auto_fd int files_fd =
+		dir_fd < 0 ? -1 : disk_snapshot_open_dir(dir_fd, DISK_SNAPSHOT_FILES);
+	const struct layer_copy copy = {.layers_fd = g->host->storage.fd,
+	                                .files_fd = files_fd,
+	                                .place = g->place,
+	                                .name = DISK_SNAPSHOT_FILES,
+	                                .id = g->spec.id,
+	                                .below = make_below(info->bytes)};
+	int pidfd = -1, r;
+
+	if (!disk_snapshot_is_brief(info->id) || g->spec.is_resumed || g->spec.keeper ||
+	    files_fd < 0 || layer_copy_start(&copy, &pidfd) == 0)
+		return 0;
+	r = loop_child_take(g->host->loop, pidfd, on_copied, g, &g->worker);
+	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch a child") : 1;
+}
+
 int disk_snapshot_clone(struct guest *g, void (*done)(struct guest *g, const struct err *err),
                         struct err *err)
 {
 	const struct snapshot_info *s = disk_snapshot_find(g->spec.snapshot);
-	int pidfd = -1, r;
-	pid_t pid;
+	int r;
 
 	if (!s)
 		return err_set(err, ERR_NOT_FOUND, ENOENT, "there is no snapshot %s",
@@ -148,14 +212,9 @@ int disk_snapshot_clone(struct guest *g, void (*done)(struct guest *g, const str
 	if (disk_snapshot_take_spare(g, s) == 0)
 		return 1;
 	id_make(g->place, "roll");
-	pid = disk_snapshot_fork(&pidfd);
-	if (pid == 0)
-		_exit(run_cloning(g, s));
-	if (pid < 0)
-		return err_set(err, ERR_CAPACITY, errno, "cannot make a child");
 	g->cloned = done;
-	r = loop_child_take(g->host->loop, pidfd, on_cloned, g, &g->worker);
-	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch a child") : 0;
+	r = start_copy(g, s, err);
+	return r == 0 ? start_fork(g, s, err) : MIN(r, 0);
 }
 
 int disk_snapshot_open_clone(const struct guest *g, int *ret_fd, struct err *err)

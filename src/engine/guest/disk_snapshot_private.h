@@ -10,6 +10,7 @@
 #define DISK_SNAPSHOT_NAME_SIZE (ID_SIZE + 8)
 
 const struct snapshot_info *disk_snapshot_find(const char *id); /* borrowed or NULL */
+bool disk_snapshot_is_brief(const char *id); /* a fork's, whose work directories are empty */
 size_t disk_snapshot_count(void);
 void disk_snapshot_add(const struct snapshot_info *info, bool is_brief); /* it is there now */
 struct disk_snapshot_below disk_snapshot_below(
