@@ -1,6 +1,6 @@
 # Runs in a sandbox of the step before, as root: what is not Debian's.
 # NPM: lines "NAME VERSION HASH" (SHA-512 in hexadecimal). NPM_REGISTRY, PIP_INDEX: URLs or "". PIP: requirements.
-# NPM_PACKAGES: names, perhaps with versions. FILES: lines "PATH BASE64". Arguments: commands.
+# NPM_PACKAGES: names, perhaps with versions. FILES: lines "PATH BASE64". Arguments: commands; one that fails may leave its reason in /tmp/.why.
 set -euf # a '*' of a version is no pattern
 umask 022
 export LC_ALL=C.UTF-8
@@ -98,7 +98,8 @@ fi
 for command; do
 	echo "+ $command"
 	sh -ec "$command" || {
-		echo "E: the command failed: $command"
+		why=$(cat /tmp/.why 2>/dev/null || :)
+		echo "E: the command failed: $command${why:+: $why}"
 		exit 1
 	}
 done

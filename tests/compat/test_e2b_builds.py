@@ -102,6 +102,28 @@ def test_a_start_command_runs_before_a_create_is_answered(builder):
         assert any("exec sleep 600" in " ".join(process.args) for process in sandbox.commands.list())
 
 
+def test_what_ready_commands_ask_is_answered_where_the_image_has_no_such_program(builder):
+    web = template().run_cmd("! command -v ss && ! command -v pgrep").set_start_cmd("exec httpd -f -p 8080", e2b.wait_for_port(8080))
+    e2b.Template.build(web, "listening", cpu_count=1, memory_mb=128)
+    with sandbox_of("listening") as sandbox:
+        assert ":1F90 " in sandbox.commands.run("cat /proc/net/tcp /proc/net/tcp6").stdout
+    steps = template().set_start_cmd("exec sleep 600", e2b.wait_for_process("sleep"))
+    e2b.Template.build(steps, "sleeping", cpu_count=1, memory_mb=128)
+    with sandbox_of("sleeping") as sandbox:
+        assert any("exec sleep 600" in " ".join(process.args) for process in sandbox.commands.list())
+
+
+def test_a_template_under_the_name_of_one_of_e2b_s_comes_before_ours(builder):
+    assert e2b.Template.exists("code-interpreter-v1")
+    e2b.Template.build(template().run_cmd("echo mine > /home/user/whose"), "code-interpreter-v1")
+    try:
+        assert in_sandbox("code-interpreter-v1", "cat whose") == "mine\n"
+        e2b.Template.build(e2b.Template().from_template("code-interpreter-v1").run_cmd("echo too >> /home/user/whose"), "of-mine")
+        assert in_sandbox("of-mine", "cat whose") == "mine\ntoo\n"
+    finally:
+        builder.delete_template("code-interpreter-v1")
+
+
 def test_tags_are_listed_given_taken_and_started_from(builder):
     e2b.Template.build(template().run_cmd("echo tagged > /home/user/tag"), "tagged")
     e2b.Template.assign_tags("tagged", ["stable", "v2"])
@@ -123,6 +145,25 @@ def test_an_image_of_a_registry_is_pulled_and_built_upon(builder, tmp_path):
     finally:
         registry.close()
     assert in_sandbox("of_registry__0a", "cat made") == "pulled\n"
+
+
+def test_an_image_without_e2b_s_user_gets_one(builder, tmp_path):
+    """Hardly an image of a registry has it, and all are root's by themselves: builds and sandboxes of E2B's are user's in /home/user."""
+    registry = Registry("127.0.0.1", free_port())
+    try:
+        shell = Tar().add("bin/bash", b'#!/bin/sh\nexec /bin/sh "$@"\n', mode=0o755)
+        people = Tar().add("etc/passwd", b"root:x:0:0::/root:/bin/sh\napp:x:1000:1000::/srv:/bin/sh\n").add("etc/group", b"root:x:0:\napp:x:1000:\n")
+        for name in ("grep", "id", "whoami"):
+            people.link(f"bin/{name}", "busybox")
+        layout_of(base_layer(), shell, people, config={"Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"], "WorkingDir": "/srv"}).write(tmp_path)
+        registry.push(tmp_path, "team/plain:1")
+        image = e2b.Template().from_image(f"{registry.at}/team/plain:1")
+        e2b.Template.build(image.run_cmd("whoami > by; pwd >> by"), "of-plain")
+        with pytest.raises(e2b.BuildException, match="invalid username: 'nobody-here'"):
+            e2b.Template.build(e2b.Template().from_image(f"{registry.at}/team/plain:1").run_cmd("true", user="nobody-here"), "of-nobody")
+    finally:
+        registry.close()
+    assert in_sandbox("of-plain", "cat by; whoami; pwd; sudo whoami").split() == ["user", "/home/user"] * 2 + ["root"]
 
 
 @pytest.mark.parametrize("steps, why", [

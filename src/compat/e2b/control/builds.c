@@ -259,8 +259,10 @@ static int make_recipe(struct http_req *req, json_t *recipe, struct err *err)
 	(void)json_object_set_new(recipe, "from", json_string(from));
 	base = template_find(api->fleet, caller_project(req), from);
 	manifest = base ? template_manifest(base) : NULL;
-	start.user = json_string_value(json_object_get(manifest, "user"));
-	start.cwd = json_string_value(json_object_get(manifest, "cwd"));
+	if (!image || !*image) { /* whatever user an image has, E2B's builds have their own */
+		start.user = json_string_value(json_object_get(manifest, "user"));
+		start.cwd = json_string_value(json_object_get(manifest, "cwd"));
+	}
 	start.env = json_object_get(manifest, "env");
 	return steps_read(body, &start, recipe, err);
 }
@@ -303,19 +305,24 @@ static const char *status_word(const struct build *b)
 	return "error";
 }
 
-/* A line of the log for the client: the names of our scripts are replaced by their steps. */
+/* A line of the log for the client: the names of our scripts are replaced by their steps. What is
+ * behind one is why it failed. */
 static char *reworded(const struct build *b, const char *line, size_t len)
 {
 	const json_t *titles = json_object_get(json_object_get(build_recipe(b), "e2b"), "titles");
 	unsigned number = steps_find(line, len);
 	const char *title = number ? json_string_value(json_array_get(titles, number - 1)) : NULL;
+	const char *why;
 
 	while (len > 0 && line[len - 1] == '\n')
 		len--;
 	if (!title)
 		return xstrndup(line, len);
-	return xasprintf("%s%u/%zu] %s", *line == '+' ? "[builder " : "failed [builder ", number,
-	                 json_array_size(titles), title);
+	why = memmem(line, len, STEPS_DIR "/", strlen(STEPS_DIR "/"));
+	why = why ? memmem(why, len - (size_t)(why - line), ": ", 2) : NULL;
+	return xasprintf("%s%u/%zu] %s%.*s", *line == '+' ? "[builder " : "failed [builder ",
+	                 number, json_array_size(titles), title, why ? (int)(line + len - why) : 0,
+	                 why ? why : "");
 }
 
 static void put_entry(struct json_writer *w, const struct spool_event *ev, const char *text)

@@ -2,20 +2,23 @@
 #include "compat/e2b/control/startup.h"
 
 #include "api/frame/find.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/units.h"
+#include "compat/e2b/control/ready.h"
 #include "sandbox/storage/template.h"
 
 #include <string.h>
 
 #define READY_US   (UINT64_C(60) * 1000000)
 #define BETWEEN_US UINT64_C(100000) /* two looks */
+#define LOOK_MAX   (64 * 1024)      /* more than a build takes as a ready command */
 
 struct startup {
 	struct pending_reply *l;
 	struct fleet *fleet;
 	char project_id[ID_SIZE], sandbox_id[ID_SIZE];
-	char *ready;
+	char *ready, *look;      /* as the template has it, and what is run */
 	struct exec_watch watch; /* of the ready command */
 	struct loop_timer *pause;
 	uint64_t until_us;
@@ -54,6 +57,7 @@ static void startup_free(struct startup *u)
 	exec_watch_remove(&u->watch);
 	loop_timer_free(u->pause);
 	free(u->ready);
+	free(u->look);
 	free(u);
 }
 
@@ -102,7 +106,7 @@ static void look(struct loop *loop, void *arg)
 {
 	struct startup *u = arg;
 	struct sandbox *s = find(u);
-	const struct exec_spec spec = {.shell = u->ready};
+	const struct exec_spec spec = {.shell = u->look};
 	struct exec *e;
 	struct err err = {0};
 
@@ -124,6 +128,7 @@ void startup_run(struct sandbox *s, const json_t *notes, struct pending_reply *l
 	const char *ready = json_string_value(json_object_get(notes, "ready"));
 	auto_json json_t *argv = json_pack("[sss]", "/bin/sh", "-c", start ? start : "");
 	const struct exec_spec spec = {.argv = argv}; /* so that lists tell it */
+	auto_call(buf_done) struct buf script = BUF_INIT(LOOK_MAX);
 	struct startup *u;
 	struct exec *e;
 	struct err err = {0};
@@ -137,10 +142,12 @@ void startup_run(struct sandbox *s, const json_t *notes, struct pending_reply *l
 		pending_reply_send(s, NULL, l);
 		return;
 	}
+	ready_put(&script, ready);
 	u = xnew0(struct startup);
 	*u = (struct startup){.l = l,
 	                      .fleet = sandbox_fleet(s),
 	                      .ready = xstrdup(ready),
+	                      .look = xstrdup(buf_str(&script)),
 	                      .until_us = clock_steady_us() + READY_US};
 	(void)snprintf(u->project_id, sizeof(u->project_id), "%s", sandbox_project_id(s));
 	(void)snprintf(u->sandbox_id, sizeof(u->sandbox_id), "%s", sandbox_id(s));

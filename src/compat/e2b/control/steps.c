@@ -10,6 +10,7 @@
 #include "build/recipe/script.h"
 #include "build/recipe/script_text.h"
 #include "build/recipe/word.h"
+#include "compat/e2b/control/ready.h"
 #include "compat/e2b/frame/body.h"
 
 #include <ctype.h>
@@ -17,6 +18,7 @@
 #include <string.h>
 
 #define DEFAULT_USER "user"
+#define DEFAULT_HOME "/home/user"
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define SCRIPT_MAX   (8 * 1024 * 1024) /* of any body, with all that quotes add */
 #define ENV_TEXT_MAX (16 * 1024)       /* names and values together */
@@ -78,6 +80,50 @@ static int take_user(struct steps *s, const struct step_words *w, const char *us
 	return 0;
 }
 
+/* Makes the user, if there is none. Not every image has programs for that. */
+static void put_user(const char *user, struct buf *out)
+{
+	script_put_variable(out, "name", user);
+	(void)!buf_printf(out,
+	                  "grep -q \"^$name:\" /etc/passwd || useradd --create-home --shell "
+	                  "/bin/bash \"$name\" 2>/dev/null ||\n"
+	                  "	adduser -D \"$name\" 2>/dev/null || {\n"
+	                  "	n=1000\n"
+	                  "	while grep -q \"^[^:]*:[^:]*:$n:\" /etc/passwd /etc/group; do "
+	                  "n=$((n + 1)); done\n"
+	                  "	echo \"$name:x:$n:\" >>/etc/group\n"
+	                  "	echo \"$name:x:$n:$n::/home/$name:/bin/bash\" >>/etc/passwd\n"
+	                  "	mkdir -p \"/home/$name\" && chown $n:$n \"/home/$name\"\n"
+	                  "}\n");
+}
+
+/* E2B's builds start as `user`, whatever the image has; those of registries hardly have it. */
+static void put_default_user(struct steps *s)
+{
+	auto_call(buf_done) struct buf script = BUF_INIT(SCRIPT_MAX);
+
+	if (strcmp(s->user, DEFAULT_USER) != 0)
+		return;
+	put_user(s->user, &script);
+	(void)!buf_printf(&script, "[ -d " DEFAULT_HOME " ] || { mkdir -p " DEFAULT_HOME
+	                           " && chown $name " DEFAULT_HOME "; }\n");
+	(void)json_object_set_new(s->files, STEPS_DIR "/user", json_string(buf_str(&script)));
+	(void)json_array_append_new(s->run, json_string("sh " STEPS_DIR "/user"));
+}
+
+/* In the words of E2B's envd, which programs look for. */
+static void put_user_check(const struct steps *s, struct step_words *w)
+{
+	script_put_variable(&w->script, "command", w->args[0]);
+	(void)!buf_printf(&w->script,
+	                  "grep -q '^%s:' /etc/passwd || {\n"
+	                  "	echo \"failed to run command '$command': command failed: "
+	                  "unauthenticated: invalid username: '%s'\" >" STEPS_WHY "\n"
+	                  "	exit 1\n"
+	                  "}\n",
+	                  s->user, s->user);
+}
+
 static int read_run(struct steps *s, struct step_words *w, struct err *err)
 {
 	char was[sizeof(s->user)];
@@ -90,6 +136,8 @@ static int read_run(struct steps *s, struct step_words *w, struct err *err)
 		r = take_user(s, w, w->args[1], err);
 	if (r < 0)
 		return r;
+	if (strcmp(s->user, "root") != 0 && !isdigit((unsigned char)s->user[0]))
+		put_user_check(s, w);
 	put_place(s, &w->script);
 	(void)!buf_printf(&w->script, "shell=$(command -v bash || command -v sh)\nexec ");
 	if (strcmp(s->user, "root") != 0)
@@ -247,10 +295,7 @@ static int read_user(struct steps *s, struct step_words *w, struct err *err)
 	                      : take_user(s, w, w->args[0], err);
 
 	if (r == 0)
-		(void)!buf_printf(&w->script,
-		                  "id -u %s >/dev/null 2>&1 || useradd --create-home --shell "
-		                  "/bin/bash %s 2>/dev/null || adduser -D %s\n",
-		                  s->user, s->user, s->user);
+		put_user(s->user, &w->script);
 	return r;
 }
 
@@ -329,18 +374,22 @@ static int read_step(struct steps *s, unsigned number, const json_t *step, struc
 static void put_check(const struct steps *s, const char *start, const char *ready, json_t *recipe)
 {
 	auto_call(buf_done) struct buf check = BUF_INIT(4 * STEPS_TEXT_MAX);
+	auto_call(buf_done) struct buf look = BUF_INIT(STEPS_TEXT_MAX);
 
+	ready_put(&look, ready);
 	put_place(s, &check);
 	if (start) {
 		script_put_variable(&check, "start", start);
 		(void)!buf_printf(&check, "sh -c \"$start\" >/dev/null 2>&1 </dev/null &\n");
 	}
 	script_put_variable(&check, "ready", ready);
+	script_put_variable(&check, "look", buf_str(&look));
 	(void)!buf_printf(&check, "i=0\n"
-	                          "until sh -c \"$ready\" >/dev/null 2>&1; do\n"
+	                          "until said=$(sh -c \"$look\" 2>&1 >/dev/null); do\n"
 	                          "	i=$((i + 1))\n"
 	                          "	[ $i -lt " READY_TRIES
-	                          " ] || { echo \"E: never ready: $ready\"; exit 1; }\n"
+	                          " ] || { echo \"never ready: $ready${said:+: $said}\" >" STEPS_WHY
+	                          "; exit 1; }\n"
 	                          "	sleep 0.2\n"
 	                          "done\n");
 	(void)json_object_set_new(recipe, "checks", json_pack("[s]", buf_str(&check)));
@@ -387,7 +436,8 @@ int steps_read(const json_t *body, const struct steps_start *start, json_t *reci
 	int r = body_array(body, "steps", &list, err);
 
 	(void)snprintf(s.user, sizeof(s.user), "%s", start->user ? start->user : DEFAULT_USER);
-	(void)snprintf(s.cwd, sizeof(s.cwd), "%s", start->cwd ? start->cwd : "/home/user");
+	(void)snprintf(s.cwd, sizeof(s.cwd), "%s", start->cwd ? start->cwd : DEFAULT_HOME);
+	put_default_user(&s);
 	if (r == 0 && !is_env_small(s.env))
 		r = err_field(err, "fromTemplate", "has more variables than a build can pass on");
 	if (r == 0 && json_array_size(list) > STEPS_MAX)

@@ -8,10 +8,11 @@
 #include "base/json/json.h"
 
 #define STEPS_DIR      "/tmp/.steps"
+#define STEPS_WHY      "/tmp/.why" /* where a script that fails leaves why (guest/build) */
 #define STEPS_MAX      256
 #define STEPS_TEXT_MAX (64 * 1024) /* of all scripts together */
 
-struct steps_start { /* settings of the base template; each may be NULL */
+struct steps_start { /* settings of the base template; each may be NULL, as of an image */
 	const char *user, *cwd;
 	const json_t *env;
 };

@@ -35,6 +35,17 @@ static bool is_own(const char *name)
 	return false;
 }
 
+/* One that somebody has made under E2B's name comes before ours. The shared `base` is none of
+ * those: it is cloche's recipe of that name, which has less than E2B's. */
+static bool has_been_made(const struct http_req *req, const char *name)
+{
+	const struct api *api = http_app_arg(req);
+	const struct template *t = template_find(api->fleet, caller_project(req), name);
+
+	return t && strcmp(template_name(t), name) == 0 &&
+	       !(template_is_shared(t) && strcmp(name, "base") == 0);
+}
+
 /* NULL if none of them is built: the default is used. */
 static const char *find_ours(const struct http_req *req, const char *name)
 {
@@ -84,7 +95,7 @@ int template_choose(const struct http_req *req, const char *name, struct templat
 		(void)snprintf(ret->name, sizeof(ret->name), "%s", name);
 	if (sn)
 		ret->snapshot = snapshot_id(sn);
-	else if (is_own(ret->name))
+	else if (is_own(ret->name) && !has_been_made(req, ret->name))
 		ret->template = find_ours(req, ret->name);
 	else if (strcmp(ret->name, TEMPLATE_HOST) == 0 ||
 	         template_find(api->fleet, project_id, ret->name))
@@ -173,7 +184,7 @@ int template_base(struct http_req *req, const char *template, const char *image,
 		return err_field(err, "fromTemplate",
 		                 "'" TEMPLATE_HOST
 		                 "' is this machine's own programs, and no image");
-	if (is_own(ret)) {
+	if (is_own(ret) && !has_been_made(req, ret)) {
 		ours = find_ours(req, ret);
 		if (!ours)
 			ours = fallback ? template_name(fallback) : "universal";
