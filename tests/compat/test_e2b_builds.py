@@ -102,6 +102,17 @@ def test_a_start_command_runs_before_a_create_is_answered(builder):
         assert any("exec sleep 600" in " ".join(process.args) for process in sandbox.commands.list())
 
 
+@pytest.mark.parametrize("whole", [True, False], ids=["build", "step"])
+def test_a_build_that_skips_the_cache_runs_its_steps_anew(builder, whole):
+    def made(name, skipped):
+        steps = template() if whole or not skipped else template().skip_cache()
+        e2b.Template.build(steps.run_cmd(f"cat /proc/sys/kernel/random/uuid > one-{whole}"), name, skip_cache=whole and skipped)
+        return in_sandbox(name, f"cat one-{whole}")
+
+    first, again, fresh = (made(f"made-{i}", skipped=i == 2) for i in range(3))
+    assert first == again != fresh
+
+
 def test_what_ready_commands_ask_is_answered_where_the_image_has_no_such_program(builder):
     web = template().run_cmd("! command -v ss && ! command -v pgrep").set_start_cmd("exec httpd -f -p 8080", e2b.wait_for_port(8080))
     e2b.Template.build(web, "listening", cpu_count=1, memory_mb=128)

@@ -267,6 +267,20 @@ static int make_recipe(struct http_req *req, json_t *recipe, struct err *err)
 	return steps_read(body, &start, recipe, err);
 }
 
+/* skipCache(): of all, or from one step on. Here a build takes what is kept for all of it or for
+ * nothing. */
+static int read_force(const json_t *body, bool *ret, struct err *err)
+{
+	const json_t *steps = NULL;
+	int r = body_bool(body, "force", ret, err);
+
+	if (r == 0)
+		r = body_array(body, "steps", &steps, err);
+	for (size_t i = 0; r == 0 && !*ret && i < json_array_size(steps); i++)
+		r = body_bool(json_array_get(steps, i), "force", ret, err);
+	return r;
+}
+
 int e2b_start_build(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
@@ -280,7 +294,7 @@ int e2b_start_build(struct http_req *req, struct err *err)
 	else
 		r = make_recipe(req, recipe, err);
 	if (r == 0)
-		r = body_bool(http_json(req), "force", &spec.is_fresh, err);
+		r = read_force(http_json(req), &spec.is_fresh, err);
 	if (r == 0 && !find_started(req))
 		r = build_start(api->builds, &spec, &b, err);
 	if (r == 0)
