@@ -36,6 +36,12 @@ def test_a_process_runs_and_takes_input(box):
     assert box.run_process("env", env={"OF_CALL": "1"}, capture_output=True).stdout.count("OF_CALL=1\n") == 1
 
 
+def test_a_program_that_is_not_there_is_told_apart_by_its_code(box):
+    with pytest.raises(sandbox_module.SandboxError) as refused:
+        box.create_process("no-such-program")
+    assert (refused.value.status_code, refused.value.code) == (400, "executable_not_found")
+
+
 def test_a_process_that_goes_on_is_talked_to(box):
     server = box.create_process("cat", stdin=-1)
     server.stdin.write(b"ping\n")

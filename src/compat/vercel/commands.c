@@ -172,6 +172,12 @@ static void answer_later(struct http_req *req, struct exec *e, const struct verc
 	answer(a);
 }
 
+/* Vercel's client for Python tells it apart by its code. */
+static bool is_program_missing(const struct err *err)
+{
+	return err->errnum == ENOENT && strncmp(err->message, "argv[0]:", strlen("argv[0]:")) == 0;
+}
+
 void command_refuse(struct http_req *req, const struct err *err)
 {
 	int status = err_code_status(err->code);
@@ -181,7 +187,8 @@ void command_refuse(struct http_req *req, const struct err *err)
 		vercel_fail(req, err);
 		return;
 	}
-	vercel_refuse(req, status >= 400 && status < 500 ? 400 : status, "bad_request",
+	vercel_refuse(req, status >= 400 && status < 500 ? 400 : status,
+	              is_program_missing(err) ? "executable_not_found" : "bad_request",
 	              err->message);
 }
 

@@ -16,7 +16,9 @@ test("a command tells its code and both streams apart, in one request", async (m
   assert.equal((await sandbox.runCommand("false")).exitCode, 1);
   assert.equal((await sh(sandbox, "nosuch")).exitCode, 127);
   const missing = await failure(sandbox.runCommand("nosuch-binary"));
-  assert.equal(missing.status, 400);
+  assert.deepEqual([missing.status, missing.code], [400, "executable_not_found"]);
+  const place = await failure(sandbox.runCommand({ cmd: "true", cwd: "/no/such" }));
+  assert.deepEqual([place.status, place.code], [400, "bad_request"]);
 });
 
 test("words arrive as they were sent, and text comes back whole", async (make) => {
