@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from cloche import Client
 from harness.daemon import PATIENCE, ROOT, Daemon, end
+from harness.dockerfiles import base_layer
 from harness.models import Models
 from harness.npm import made_once
 from harness.oci import busybox_layer
@@ -121,11 +122,13 @@ def test_harbor_s_trials_run_in_sandboxes(tmp_path):
     assert found, "Harbor needs Python 3.12 or newer: there is none in the path"
     python = str(tmp_path / "venv/bin/python")
     subprocess.run([found, "-m", "venv", tmp_path / "venv"], check=True, timeout=120)
-    words = ["-m", "pip", "--disable-pip-version-check", "--quiet", "install", "harbor==0.24.0", "pytest", "pytest-asyncio==1.5.0"]
+    words = ["-m", "pip", "--disable-pip-version-check", "--quiet", "install", "harbor[e2b]==0.24.0", "pytest", "pytest-asyncio==1.5.0"]
     subprocess.run([python, *words], check=True, timeout=600)
     with running(Daemon()) as daemon, Client(daemon.url, daemon.key) as client:  # one of its own: layers that were built stay for the next build
         own = {"CLOCHE_URL": daemon.url, "CLOCHE_API_KEY": daemon.key, "PYTHONPATH": str(ROOT / "sdk" / "python"), "ROLLOUT_BASE": "rollout-base"}
+        own |= {"E2B_API_URL": daemon.url, "E2B_SANDBOX_URL": daemon.url, "E2B_API_KEY": f"e2b_{daemon.key.removeprefix('clo_')}", "ROLLOUT_BASH": "rollout-bash-1"}
         client.import_template("rollout-base", io.BytesIO(busybox_layer().bytes()))
+        client.import_template("rollout-bash-1", io.BytesIO(base_layer().add("bin/bash", b'#!/bin/sh\nexec /bin/sh "$@"\n', mode=0o755).bytes()))
         check({**os.environ, **own, "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(tmp_path)}, "harbor", python=python)
 
 

@@ -99,24 +99,37 @@ def test_what_is_not_supported_is_refused_by_name(tmp_path):
         environment(tmp_path, fields={"templates": "x"})
 
 
-def test_harbor_run_scores_a_task_in_a_sandbox(tmp_path):
+def score(tmp_path, *words, dockerfile="FROM scratch\n", place="/app", image=""):
+    """What `harbor run` says of a task with the agent that follows its solution."""
     task = tmp_path / "answer"
+    named = f'docker_image = "{image}"\n' if image else ""
     files = {
-        "task.toml": 'version = "1.0"\n[environment]\nmemory_mb = 512\nnetwork_mode = "no-network"\nworkdir = "/app"\n',
+        "task.toml": f'version = "1.0"\n[environment]\n{named}memory_mb = 512\nnetwork_mode = "no-network"\nworkdir = "{place}"\n',
         "instruction.md": "Write 42 into answer.txt.\n",
-        "environment/Dockerfile": "FROM scratch\n",
+        "environment/Dockerfile": dockerfile,
         "solution/solve.sh": "#!/bin/bash\necho 42 > answer.txt\n",
-        "tests/test.sh": '#!/bin/bash\nif [ "$(cat /app/answer.txt)" = 42 ]; then echo 1; else echo 0; fi > /logs/verifier/reward.txt\n',
+        "tests/test.sh": f'#!/bin/bash\nif [ "$(cat {place}/answer.txt)" = 42 ]; then echo 1; else echo 0; fi > /logs/verifier/reward.txt\n',
     }
     for name, text in files.items():
         (task / name).parent.mkdir(parents=True, exist_ok=True)
         (task / name).write_text(text)
-    words = [str(Path(sys.executable).parent / "harbor"), "run", "-p", str(task), "-a", "oracle", "--env", "cloche.integrations.harbor:ClocheEnvironment"]
+    harbor = [str(Path(sys.executable).parent / "harbor"), "run", "-p", str(task), "-a", "oracle", "-o", str(tmp_path / "jobs"), *words]
+    done = subprocess.run(harbor, env={**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}, capture_output=True, text=True, timeout=300)
+    rewards = [path.read_text() for path in (tmp_path / "jobs").rglob("reward.txt")]
+    assert rewards == ["1\n"], done.stdout + done.stderr
+
+
+def test_harbor_run_scores_a_task_in_a_sandbox(tmp_path):
     own = f"fields={json.dumps({name: value for name, value in OWN.items() if value})}"
-    env = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-    done = subprocess.run([*words, "-o", str(tmp_path / "jobs"), "--ek", own], env=env, capture_output=True, text=True, timeout=300)
-    (reward,) = (tmp_path / "jobs").rglob("reward.txt")
-    assert reward.read_text() == "1\n", done.stdout + done.stderr
+    score(tmp_path, "--env", "cloche.integrations.harbor:ClocheEnvironment", "--ek", own)
+
+
+@pytest.mark.skipif("ROLLOUT_BASH" not in os.environ, reason="needs a template with a bash")
+@pytest.mark.parametrize("by", ["dockerfile", "image"])
+def test_harbor_s_own_environment_of_e2b_s_scores_a_task_here(tmp_path, by):
+    base = os.environ["ROLLOUT_BASH"]
+    fields = {"dockerfile": {"dockerfile": f"FROM {base}\nWORKDIR /app\nRUN echo built > /built\n"}, "image": {"image": base, "place": "/srv"}}
+    score(tmp_path, "--env", "e2b", **fields[by])
 
 
 @pytest.mark.skipif("ROLLOUT_BASE" not in os.environ, reason="needs a template that a Dockerfile can begin with")
