@@ -204,6 +204,7 @@ int broker_new(const struct broker_config *config, loop_fn fn, void *arg, struct
 	b->last_words = loop_timer_new(config->loop, over, b);
 	list_init(&b->boxes);
 	list_init(&b->seals);
+	list_init(&b->takes);
 	list_init(&b->copies);
 	r = broker_start(b, err);
 	if (r < 0) {
@@ -226,6 +227,7 @@ void broker_free(struct broker *b)
 		if (b->hosts[i])
 			engines[i]->leave(b->hosts[i]);
 	seals_free(b);
+	exchange_free(b);
 	volumes_free(b);
 	loop_child_remove(b->syncer);
 	while ((box = list_first(&b->boxes, struct box, link))) {

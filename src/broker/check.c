@@ -51,6 +51,10 @@ static const struct {
 	[MSG_SYNC] = {.has_id = false},
 	[MSG_OWNER] = {.has_id = false},
 	[MSG_VOLUME_COPY] = {.has_id = false},
+	[MSG_IMAGE_SHARE] = {.has_id = false},
+	[MSG_IMAGE_FETCH] = {.has_id = false},
+	[MSG_IMAGE_TAKE] = {.has_id = false},
+	[MSG_IMAGE_DROP] = {.has_id = false},
 };
 
 static bool ends(const char *text, size_t size)
@@ -300,6 +304,25 @@ static int check_image(const struct msg_request *req, struct err *err)
 	return digest_is_zero(&req->image) ? err_field(err, "image", "is missing") : 0;
 }
 
+static int check_claim(const struct msg_request *req, struct err *err)
+{
+	const struct image_claim *c = &req->claim;
+	int r = digest_is_zero(&c->image) ? err_field(err, "image", "is missing") : 0;
+
+	if (r < 0 || req->op == MSG_IMAGE_DROP)
+		return r;
+	if (digest_is_zero(&c->class))
+		return err_field(err, "class", "is missing");
+	if (req->op == MSG_IMAGE_SHARE)
+		return 0;
+	r = check_range("bytes", c->bytes, IMAGE_LEAST, IMAGE_MOST, err);
+	if (r == 0)
+		r = check_range("keeper", c->keeper, 1, UINT64_MAX - 1, err);
+	if (r == 0)
+		r = check_range("is_base", c->is_base, 0, 1, err);
+	return r;
+}
+
 static int check_dial(const struct msg_request *req, struct err *err)
 {
 	if (req->dial.family != AF_INET && req->dial.family != AF_INET6)
@@ -344,6 +367,8 @@ int check_request(const struct msg_request *req, size_t len, size_t n_fds,
 		return check_seal(req, err);
 	if (req->op == MSG_IMAGE_REMOVE || req->op == MSG_KERNEL)
 		return check_image(req, err);
+	if (req->op >= MSG_IMAGE_SHARE && req->op <= MSG_IMAGE_DROP)
+		return check_claim(req, err);
 	if (req->op == MSG_SNAPSHOT)
 		return check_snapshot(req, err);
 	if (req->op == MSG_SNAPSHOT_REMOVE)

@@ -45,6 +45,7 @@ struct broker {
 	struct finals finals;
 	struct list boxes;
 	struct list seals;  /* under way */
+	struct list takes;  /* of images from other nodes, under way */
 	struct list copies; /* of volumes, under way */
 	size_t n_boxes;
 	bool is_freezing;          /* for a backup: no further request is read */
@@ -122,6 +123,16 @@ int volumes_do_remove(struct broker *b, const struct msg_request *req, struct ms
                       int *fds);
 void volumes_free(struct broker *b); /* the engine has left */
 void seals_free(struct broker *b);   /* likewise */
+/* exchange.c: likewise */
+int exchange_do_share(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                      int *fds);
+int exchange_do_fetch(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                      int *fds);
+int exchange_do_take(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                     int *fds);
+int exchange_do_drop(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                     int *fds);
+void exchange_free(struct broker *b); /* the engine has left */
 /* sync.c: likewise */
 int sync_do(struct broker *b, const struct msg_request *req, struct msg_reply *reply, int *fds);
 

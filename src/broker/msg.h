@@ -46,6 +46,11 @@ enum msg_op {
 	MSG_SYNC,            /* reply when all layers are on disk as they are now; one at a time */
 	MSG_OWNER,       /* sets the owner of a sandbox's layer or a volume; gone already: fine */
 	MSG_VOLUME_COPY, /* makes one with the files of another; reply when it exists */
+	MSG_IMAGE_SHARE, /* reply carries an fd to read an image by, and its seal */
+	MSG_IMAGE_FETCH, /* reply carries an fd to fill; none: the image is here */
+	MSG_IMAGE_TAKE,  /* what was filled, or is here: reply when it was checked and has its name
+	                  */
+	MSG_IMAGE_DROP,  /* nobody fills it any more; unknown: fine */
 	MSG_ENDED = 64,  /* broker to gateway, unasked: the guest's first process died; cause below.
 	                    Tag 0 */
 	MSG_DISK,        /* likewise: the state of the host's disk has changed */
@@ -87,6 +92,7 @@ struct msg_request {
 		struct volume_spec volume; /* of MSG_VOLUME_REMOVE only its id */
 		struct volume_copy_spec volume_copy;
 		struct digest image;
+		struct image_claim claim; /* of MSG_IMAGE_DROP only its image */
 		struct {
 			char layer[ID_SIZE]; /* of kind "sb" or "vo" */
 			uint64_t number;     /* below 2^48; of a project, by the gateway */
@@ -129,6 +135,7 @@ struct msg_reply {
 		struct guest_usage usage;
 		struct image_build_result seal;
 		struct image_info image;
+		struct image_shared shared; /* of MSG_IMAGE_SHARE and MSG_IMAGE_TAKE */
 		struct snapshot_info snapshot;
 		struct volume_info volume;
 		struct backup_counts backup;

@@ -358,6 +358,10 @@ static int (*const requests[])(struct broker *b, const struct msg_request *req,
 	[MSG_SYNC] = sync_do,
 	[MSG_OWNER] = volumes_do_owner,
 	[MSG_VOLUME_COPY] = volumes_do_copy,
+	[MSG_IMAGE_SHARE] = exchange_do_share,
+	[MSG_IMAGE_FETCH] = exchange_do_fetch,
+	[MSG_IMAGE_TAKE] = exchange_do_take,
+	[MSG_IMAGE_DROP] = exchange_do_drop,
 };
 
 /* Refuses requests that need disk space when only the reserve is left. Running sandboxes go on. */
@@ -366,7 +370,7 @@ static int check_disk(struct broker *b, uint32_t op, struct err *err)
 	struct host_disk disk;
 
 	if ((op != MSG_CREATE && op != MSG_SEAL && op != MSG_SNAPSHOT && op != MSG_VOLUME &&
-	     op != MSG_VOLUME_COPY) ||
+	     op != MSG_VOLUME_COPY && op != MSG_IMAGE_FETCH) ||
 	    !b->base->disk)
 		return 0;
 	b->base->disk(b->hosts[0], &disk);

@@ -8,7 +8,8 @@
  *	member ─► gateway	WORD at each change, NODES at each change
  *	gateway ─► member	OPEN: a stream to a node's gateway	◄─ OPENED, with the stream
  *	member ─► gateway	ARRIVED: a peer's stream, which speaks HTTP/1.1
- *	gateway ─► member	CALL: something of the database	◄─ ANSWER
+ *	gateway ─► member	CALL: something of the database, or of the
+ *				store of objects, with a file	◄─ ANSWER
  *
  * seq is the asker's own number, never 0; an answer bears it again. What is asked and not answered
  * when the member ends has failed: the gateway says so to whoever waits. A message that answers

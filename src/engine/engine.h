@@ -162,6 +162,21 @@ struct image_info {
 	struct image_bases bases;
 };
 
+struct image_claim { /* an image that goes to another node of the cluster, or comes from one */
+	struct digest image;
+	struct digest class;    /* whose it is: what another one has is not theirs */
+	struct digest seal;     /* of a broker, over the three (object/object_seal.h) */
+	uint64_t bytes, keeper; /* of the whole; as of a build */
+	uint32_t is_base;       /* 1: it is here for another one alone */
+	uint32_t reserved;
+};
+
+struct image_shared {
+	uint64_t bytes;
+	struct digest seal;
+	struct image_bases bases;
+};
+
 struct guest_usage {
 	uint64_t cpu_ns, memory_bytes, memory_peak_bytes;
 	uint64_t disk_bytes; /* its own; snapshots are charged for their part */
@@ -417,6 +432,16 @@ struct engine {
 	                   void (*fn)(const struct image_info *info, void *arg), void *arg);
 	/* Refused while a guest uses it. A missing one is fine. */
 	int (*remove_image)(struct guest_host *host, const struct digest *image, struct err *err);
+	/* Images that go to other nodes, and come from them (template/image_exchange.h). *ret_fd of
+	 * fetch -1: it is here, and can be taken. take: 0 with *ret, or 1: fn is called once. NULL:
+	 * none. */
+	int (*share_image)(struct guest_host *host, const struct image_claim *claim, int *ret_fd,
+	                   struct image_shared *ret, struct err *err);
+	int (*fetch_image)(struct guest_host *host, const struct image_claim *claim, int *ret_fd,
+	                   struct err *err);
+	int (*take_image)(struct guest_host *host, const struct image_claim *claim,
+	                  image_build_fn fn, void *arg, struct image_shared *ret, struct err *err);
+	void (*drop_image)(struct guest_host *host, const struct digest *image);
 	/*
 	 * Saves a guest as it is at one moment, or the layer that was kept under its id. The guest
 	 * stops for that moment and goes on. image is the template below the files. One at a time

@@ -19,6 +19,7 @@
 #include "engine/layer/kept_layer.h"
 #include "engine/linux/dir_tree.h"
 #include "engine/template/image_build.h"
+#include "engine/template/image_exchange.h"
 #include "engine/vm/boot/kernel.h"
 #include "engine/vm/copy.h"
 
@@ -153,6 +154,7 @@ static void jail_leave(struct guest_host *host)
 {
 	bool is_over = list_empty(&host->guests);
 
+	image_exchange_end_all(host);
 	image_build_end_all(host);
 	backup_leave(host);
 	volume_copies_close();
@@ -207,6 +209,10 @@ const struct engine jail_engine = {
 	.cancel_image_build = image_build_cancel,
 	.each_image = jail_each_image,
 	.remove_image = jail_remove_image,
+	.share_image = image_share,
+	.fetch_image = image_fetch,
+	.take_image = image_take,
+	.drop_image = image_drop,
 	.snapshot = disk_snapshot_take,
 	.discard_snapshot = disk_snapshot_discard,
 	.each_snapshot = disk_snapshot_each,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "member/gateway_link.h"
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "loop/packets.h"
 
@@ -58,7 +59,7 @@ static void on_drained(void *arg)
 	tell(l);
 }
 
-static int take_call(struct gateway_link *l, const struct cluster_call *m, size_t len)
+static int take_call(struct gateway_link *l, const struct cluster_call *m, size_t len, int *fd)
 {
 	auto_json json_t *call = NULL;
 	const char *name;
@@ -69,25 +70,22 @@ static int take_call(struct gateway_link *l, const struct cluster_call *m, size_
 	name = json_string_value(json_object_get(call, "call"));
 	if (!name)
 		return -EPROTO;
-	l->ops->call(m->head.seq, name, call, l->arg);
+	l->ops->call(m->head.seq, name, call, take_fd(fd), l->arg);
 	return 0;
 }
 
-static int on_packet(void *data, size_t len, int fd, void *arg)
+static int on_packet(void *data, size_t len, int fd_in, void *arg)
 {
 	struct gateway_link *l = arg;
 	const struct cluster_open *open = data;
 	const struct cluster_head *head = data;
+	auto_fd int fd = fd_in;
 
-	if (fd >= 0) {
-		(void)close(fd);
-		return -EPROTO;
-	}
 	if (len < sizeof(*head) || head->seq == 0)
 		return -EPROTO;
 	if (head->kind == CLUSTER_CALL)
-		return take_call(l, data, len);
-	if (head->kind != CLUSTER_OPEN || len != sizeof(*open) || open->node == 0)
+		return take_call(l, data, len, &fd);
+	if (fd >= 0 || head->kind != CLUSTER_OPEN || len != sizeof(*open) || open->node == 0)
 		return -EPROTO;
 	l->ops->open(head->seq, open->node, l->arg);
 	return 0;

@@ -17,8 +17,8 @@ struct gateway_link;
 /* Each asks for an answer with the same seq. */
 struct gateway_link_ops {
 	void (*open)(uint32_t seq, uint32_t node, void *arg); /* gateway_link_opened() */
-	void (*call)(uint32_t seq, const char *name, const json_t *call,
-	             void *arg); /* gateway_link_answer() */
+	/* fd: came with it, and is the callee's; -1: none. gateway_link_answer() */
+	void (*call)(uint32_t seq, const char *name, const json_t *call, int fd, void *arg);
 	void (*ended)(void *arg);
 };
 

@@ -212,16 +212,18 @@ static void take_load(struct member *m, uint32_t seq, const json_t *call_json)
 	gateway_link_answer(m->link, seq, m->sample ? m->sample : nothing);
 }
 
-static void on_call(uint32_t seq, const char *name, const json_t *call_json, void *arg)
+static void on_call(uint32_t seq, const char *name, const json_t *call_json, int fd_in, void *arg)
 {
 	struct member *m = arg;
+	auto_fd int fd = fd_in;
+	const enum fence_state state = fence_state(&m->fence, &m->rules, clock_steady_us());
 
-	if (strcmp(name, "load") == 0) {
+	if (strcmp(name, "load") == 0)
 		take_load(m, seq, call_json);
-		return;
-	}
-	gateway_calls_take(&m->calls, seq, name, call_json,
-	                   fence_state(&m->fence, &m->rules, clock_steady_us()), m->fence.epoch);
+	else if (object_calls_is(name))
+		object_calls_take(&m->objects, seq, name, call_json, take_fd(&fd), m->fence.epoch);
+	else
+		gateway_calls_take(&m->calls, seq, name, call_json, state, m->fence.epoch);
 }
 
 static void on_link_ended(void *arg)
@@ -242,6 +244,12 @@ int member_link(struct member *m, int fd)
 	                                  .node = m->work ? m->config.node : NULL,
 	                                  .node_text = m->node_text,
 	                                  .link = m->link};
+	m->objects = (struct object_calls){.pool = m->config.store,
+	                                   .wrapping_key = m->config.wrapping_key,
+	                                   .work = m->work,
+	                                   .node = m->work ? m->config.node : NULL,
+	                                   .node_text = m->node_text,
+	                                   .link = m->link};
 	return r;
 }
 

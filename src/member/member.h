@@ -14,9 +14,10 @@
 #include "member/papers/trouble.h"
 #include "member/peers/peer_tls.h"
 
-#define MEMBER_SCHEMA 3 /* the number of the schema that this program knows */
+#define MEMBER_SCHEMA 4 /* the number of the schema that this program knows */
 
 struct member;
+struct store_pool;
 
 struct member_config {
 	struct loop *loop;
@@ -26,8 +27,10 @@ struct member_config {
 	const struct authority_pems *authority; /* key NULL: it signs nothing */
 	const char *invitations_dir;            /* as the member sees it */
 	int64_t certificate_end_s;
-	struct peer_tls *tls; /* NULL: it has no certificate yet, and speaks with no peer */
-	enum trouble trouble; /* that it cannot start with; its message */
+	struct peer_tls *tls;        /* NULL: it has no certificate yet, and speaks with no peer */
+	struct store_pool *store;    /* NULL: no objects are kept */
+	const uint8_t *wrapping_key; /* of the projects' keys; NULL: this node has none */
+	enum trouble trouble;        /* that it cannot start with; its message */
 	const char *message;
 };
 

@@ -15,6 +15,7 @@
 #include "member/gateway_calls.h"
 #include "member/gateway_link.h"
 #include "member/member.h"
+#include "member/object_calls.h"
 #include "member/peers/peers.h"
 
 #define WATCHES 3
@@ -29,6 +30,7 @@ struct member {
 	struct database *beats, *work;
 	struct fence fence;
 	struct gateway_calls calls;
+	struct object_calls objects;
 	uint64_t change; /* the newest that the database knows of */
 	json_t *load;    /* how full this node is, as its gateway says; or NULL */
 	json_t *sample;  /* how full some others are, of the last beat; or NULL */

@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "member/order_parts.h"
 #include "member/papers/authority.h"
+#include "member/papers/node_keys.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -79,6 +80,23 @@ static int say_invite(struct session *s, const struct node_file *f, const struct
 	return rows ? 0 : -EIO;
 }
 
+/* The keys of objects, if this node has them: the new one is told without them else. */
+static int say_parcel(const struct order *o, struct session *s, const struct node_file *f,
+                      const struct invitation *i, struct err *err)
+{
+	auto_free char *parcel = node_keys_wrap(o->data_dir, i);
+	auto_call(PQclearp) PGresult *rows = NULL;
+	char node[16];
+	const char *const params[] = {node, f->secret, i->id, parcel};
+
+	if (!parcel)
+		return 0;
+	(void)snprintf(node, sizeof(node), "%u", f->node);
+	rows = session_ask(s, "SELECT cluster.keep_parcel($1::int, $2, $3, $4)", params,
+	                   ARRAY_SIZE(params), err);
+	return rows ? 0 : -EIO;
+}
+
 int order_invite(const struct order *o, json_t **ret, struct err *err)
 {
 	auto_free char *certificate = node_file_load(o->data_dir, "authority.crt");
@@ -109,6 +127,8 @@ int order_invite(const struct order *o, json_t **ret, struct err *err)
 	}
 	if (r == 0)
 		r = say_invite(&s, &f, &i, o->lifetime_s, err);
+	if (r == 0)
+		r = say_parcel(o, &s, &f, &i, err);
 	if (r == 0) {
 		token = invitation_write(&i);
 		*ret = json_pack("{ss ss ss sI}", "token", token, "id", i.id, "cluster_id",
@@ -231,6 +251,31 @@ static int await_certificate(struct session *s, const struct node_file *f, char 
 	return trouble_set(err, TROUBLE_UNSIGNED, "nobody has signed this node's certificate");
 }
 
+/* Once: the database forgets them then. */
+static int take_parcel(const struct order *o, struct session *s, const struct invitation *i,
+                       const struct node_file *f, struct err *err)
+{
+	auto_call(PQclearp) PGresult *rows = NULL;
+	auto_call(PQclearp) PGresult *done = NULL;
+	char node[16];
+	const char *const params[] = {node, f->secret};
+	int r = 0;
+
+	(void)snprintf(node, sizeof(node), "%u", f->node);
+	rows = session_ask(s, "SELECT cluster.parcel_of($1::int, $2) AS parcel", params,
+	                   ARRAY_SIZE(params), err);
+	if (!rows)
+		return -EIO;
+	if (!session_text(rows, "parcel")[0])
+		return 0; /* the inviting node has none, or they were taken by then */
+	r = node_keys_take(o->data_dir, i, session_text(rows, "parcel"), err);
+	if (r < 0)
+		return r;
+	done = session_ask(s, "SELECT cluster.drop_parcel($1::int, $2)", params, ARRAY_SIZE(params),
+	                   err);
+	return done ? 0 : -EIO;
+}
+
 static int finish(const struct order *o, const PGresult *hello, const char *certificate,
                   struct node_file *f, struct err *err)
 {
@@ -285,6 +330,8 @@ static int join(const struct order *o, const struct invitation *i, struct node_f
 		r = use(o, &s, i, f, err);
 	if (r == 0)
 		r = await_certificate(&s, f, &certificate, err);
+	if (r == 0)
+		r = take_parcel(o, &s, i, f, err);
 	if (r == 0)
 		r = finish(o, hello, certificate, f, err);
 	session_close(&s);

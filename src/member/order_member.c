@@ -13,6 +13,7 @@
 #include "member/member.h"
 #include "member/objects/objects_check.h"
 #include "member/order.h"
+#include "member/papers/node_keys.h"
 #include "member/papers/trouble.h"
 #include "member/status_socket.h"
 
@@ -42,6 +43,8 @@ struct member_process {
 	struct store_pool *store; /* NULL: no objects are kept */
 	struct objects_check *check;
 	struct peer_tls *tls;
+	uint8_t wrapping_key[OBJECT_KEY]; /* of the projects' keys */
+	bool has_wrapping_key;
 };
 
 static void on_watchdog(struct loop *loop, void *arg)
@@ -131,6 +134,7 @@ static int read_files(struct member_process *p, uid_t uid, gid_t gid, struct err
 	if (r == 0) {
 		p->authority.key = node_file_load(o->data_dir, "authority.key");
 		p->authority.certificate = node_file_load(o->data_dir, "authority.crt");
+		p->has_wrapping_key = node_keys_read_wrapping(o->data_dir, p->wrapping_key) == 0;
 	}
 	return r;
 }
@@ -173,6 +177,8 @@ static int open_all(struct member_process *p, const struct err *trouble, int64_t
 	struct name_resolver *resolver = NULL;
 	int r = name_resolver_new(p->loop, resolver_fd, &resolver);
 
+	if (r == 0 && p->order->objects)
+		r = store_pool_new(p->loop, p->store_fds, STORE_WORKERS, &p->store);
 	if (r < 0)
 		return r;
 	p->member = member_new(&(struct member_config){
@@ -184,14 +190,15 @@ static int open_all(struct member_process *p, const struct err *trouble, int64_t
 		.invitations_dir = INVITATIONS,
 		.certificate_end_s = end_s,
 		.tls = p->tls,
+		.store = p->store,
+		.wrapping_key = p->has_wrapping_key ? p->wrapping_key : NULL,
 		.trouble = trouble->code ? kind_of(trouble) : TROUBLE_NONE,
 		.message = trouble->code ? trouble->message : NULL,
 	});
 	r = status_socket_serve(p->loop, status_fd, status_of, p, &p->status);
-	if (r == 0 && p->order->objects)
-		r = store_pool_new(p->loop, p->store_fds, STORE_WORKERS, &p->store);
 	if (r == 0 && p->store)
-		p->check = objects_check_new(p->loop, p->store, p->order->objects);
+		p->check = objects_check_new(p->loop, p->store, p->order->objects,
+		                             p->node.node && !p->has_wrapping_key);
 	if (r == 0)
 		r = member_link(p->member, (int)p->order->link_fd);
 	if (r == 0)

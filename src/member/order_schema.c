@@ -10,6 +10,7 @@
 #include "member/member.h"
 #include "member/order_parts.h"
 #include "member/papers/authority.h"
+#include "member/papers/node_keys.h"
 #include "member/papers/signing.h"
 
 #include <assert.h>
@@ -23,8 +24,10 @@
 #define SUFFIX_LETTERS 8 /* of the cluster's id, in names of roles */
 #define RIGHTS_MARK    "-- Nobody may do what is not said here."
 
-extern const unsigned char cluster_schema[], cluster_schema_2[], cluster_schema_3[];
-extern const size_t cluster_schema_len, cluster_schema_2_len, cluster_schema_3_len;
+extern const unsigned char cluster_schema[], cluster_schema_2[], cluster_schema_3[],
+	cluster_schema_4[];
+extern const size_t cluster_schema_len, cluster_schema_2_len, cluster_schema_3_len,
+	cluster_schema_4_len;
 
 /* The first makes number 1; each of the others only adds to the one before it, and says its number
  * in the database itself. */
@@ -35,6 +38,7 @@ static const struct {
 	{cluster_schema, &cluster_schema_len},
 	{cluster_schema_2, &cluster_schema_2_len},
 	{cluster_schema_3, &cluster_schema_3_len},
+	{cluster_schema_4, &cluster_schema_4_len},
 };
 static_assert(ARRAY_SIZE(schema_steps) == MEMBER_SCHEMA, "a step for each number");
 
@@ -206,6 +210,30 @@ static int save(const struct order *o, const struct node_file *f,
 	return r < 0 ? r : node_file_write(f, o->data_dir, err);
 }
 
+/* That the keys of objects were made: once for a cluster, on the node that has the authority's key.
+ */
+static int note_keys(struct session *s, struct err *err)
+{
+	return session_run(s, "UPDATE cluster.cluster SET has_object_keys = true", err);
+}
+
+/* A cluster from before there were keys of objects gets them. */
+static int make_keys(struct session *s, const struct order *o, bool *ret_made, struct err *err)
+{
+	auto_free char *authority = node_file_load(o->data_dir, "authority.key");
+	auto_call(PQclearp) PGresult *rows = session_ask(
+		s, "SELECT has_object_keys FROM cluster.cluster FOR UPDATE", NULL, 0, err);
+	int r = rows ? 0 : -EIO;
+
+	*ret_made = false;
+	if (r < 0 || !authority || strcmp(session_text(rows, "has_object_keys"), "t") == 0)
+		return r;
+	*ret_made = !node_keys_exist(o->data_dir); /* else the last one was cut off here */
+	if (*ret_made)
+		r = node_keys_make(o->data_dir, err);
+	return r < 0 ? r : note_keys(s, err);
+}
+
 /* Files before the commit: a cluster whose authority's key is lost is of no use. */
 static int make(struct session *s, const struct order *o, struct node_file *f,
                 const struct authority_pems *authority, struct err *err)
@@ -222,6 +250,10 @@ static int make(struct session *s, const struct order *o, struct node_file *f,
 		r = fill(s, o, f, authority->certificate, err);
 	if (r == 0)
 		r = save(o, f, authority, err);
+	if (r == 0)
+		r = node_keys_make(o->data_dir, err);
+	if (r == 0)
+		r = note_keys(s, err);
 	if (r == 0)
 		r = session_run(s, "COMMIT", err);
 	if (r < 0) {
@@ -325,7 +357,8 @@ static int renew_rights(struct session *s, struct err *err)
 
 /* All or nothing. Two that migrate at once come one behind the other, and the second finds nothing
  * to do. */
-static int migrate(struct session *s, size_t *ret_steps, struct err *err)
+static int migrate(struct session *s, const struct order *o, size_t *ret_steps, bool *ret_keys,
+                   struct err *err)
 {
 	auto_call(PQclearp) PGresult *rows = NULL;
 	uint64_t has = 0;
@@ -346,6 +379,8 @@ static int migrate(struct session *s, size_t *ret_steps, struct err *err)
 		r = run_steps(s, has, err);
 	if (r == 0)
 		r = renew_rights(s, err);
+	if (r == 0)
+		r = make_keys(s, o, ret_keys, err);
 	*ret_steps = has < MEMBER_SCHEMA ? MEMBER_SCHEMA - has : 0;
 	return r < 0 ? r : session_run(s, "COMMIT", err);
 }
@@ -355,7 +390,7 @@ int order_migrate(const struct order *o, json_t **ret, struct err *err)
 	auto_call(PQclearp) PGresult *hello = NULL;
 	struct session s = {0};
 	enum trouble trouble;
-	bool has = false;
+	bool has = false, is_made = false;
 	size_t n_steps = 0;
 	int r = order_open_owner(o, &s, err);
 
@@ -372,10 +407,13 @@ int order_migrate(const struct order *o, json_t **ret, struct err *err)
 		r = trouble == TROUBLE_NONE || trouble == TROUBLE_BEHIND ? 0 : -EPROTO;
 	}
 	if (r == 0)
-		r = migrate(&s, &n_steps, err);
+		r = migrate(&s, o, &n_steps, &is_made, err);
 	if (r == 0)
-		*ret = json_pack("{ss sI sI}", "cluster_id", session_text(hello, "cluster_id"),
-		                 "number", (json_int_t)MEMBER_SCHEMA, "steps", (json_int_t)n_steps);
+		*ret = json_pack("{ss sI sI sb}", "cluster_id", session_text(hello, "cluster_id"),
+		                 "number", (json_int_t)MEMBER_SCHEMA, "steps", (json_int_t)n_steps,
+		                 "made_keys", is_made);
 	session_close(&s);
+	if (r == 0 && is_made)
+		order_tell_member(o); /* it reads them */
 	return r;
 }

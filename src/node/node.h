@@ -24,6 +24,9 @@ struct node_config {
 	struct quota *quota;
 	/* Sends a call, which is borrowed; fn is called once, never from inside. */
 	void (*call)(const json_t *call, node_answer_fn fn, void *arg, void *link);
+	/* The same with a file, which stays the caller's: of the store of objects. */
+	void (*call_with_file)(const json_t *call, int fd, node_answer_fn fn, void *arg,
+	                       void *link);
 	void *link;
 	uint64_t keys_stale_max_us; /* 0: as usual */
 };

@@ -86,6 +86,8 @@ static int apply_project(struct records *r, const json_t *one, const char *id, b
 	int result;
 
 	if (is_gone)
+		shared_images_drop_project(r, id);
+	if (is_gone)
 		return known && strcmp(known, "default") != 0
 		               ? keyring_remove_project(ring, id, err)
 		               : 0;
@@ -131,6 +133,9 @@ void record_apply(struct records *r, const json_t *one)
 		result = apply_key(r, one, id, project_id, is_gone, &err);
 	else if (strcmp(kind, "project") == 0)
 		result = apply_project(r, one, id, is_gone, &err);
+	else if (strcmp(kind, "image") == 0)
+		result = shared_images_apply(r, id, project_id, json_object_get(one, "record"),
+		                             is_gone, &err);
 	else if (strcmp(kind, "quota") == 0 && !is_gone)
 		result = apply_quota(r, one, id, project_id, &err);
 	else

@@ -77,6 +77,7 @@ static void begin_again(struct records *r)
 	r->applied = 0;
 	r->is_whole = r->has_said = r->has_default = false;
 	forget_shared(r);
+	shared_images_forget(r);
 }
 
 static void on_changes(const json_t *answer, const struct err *err, void *arg)
@@ -114,6 +115,7 @@ static void on_changes(const json_t *answer, const struct err *err, void *arg)
 	r->is_whole = true;
 	r->fresh_us = clock_steady_us();
 	records_wake_askers(r, true);
+	shared_images_look(r);
 	say_more(r);
 }
 
@@ -206,6 +208,8 @@ void records_on_word(struct records *r)
 	else if (!records_is_current(r) ||
 	         r->node->word.change < r->applied) /* it may have lost some */
 		records_ask_changes(r);
+	else
+		shared_images_look(r); /* what could not be told is due now */
 	say_more(r);
 }
 
@@ -227,12 +231,14 @@ struct records *records_new(struct node *n)
 	r->node = n;
 	r->look = loop_timer_new(n->config.loop, on_look, r);
 	unknown_keys_init(r);
+	r->images = shared_images_new();
 	return r;
 }
 
 void records_free(struct records *r)
 {
 	forget_shared(r);
+	shared_images_free(r);
 	unknown_keys_done(r);
 	loop_timer_free(r->look);
 	free(r);

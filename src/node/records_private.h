@@ -6,6 +6,7 @@
  *	records.c       asks for changes, and says what the database has not
  *	record_apply.c  one record of the database into this node's own tables
  *	record_send.c   a record that all nodes are to have
+ *	shared_images.c  templates of all nodes
  *	unknown_key.c   requests with a key that nobody knows here yet
  */
 #include "base/digest.h"
@@ -27,6 +28,7 @@ struct records {
 	bool is_saying, has_said; /* what the database has not */
 	bool has_default;
 	struct shared *shared;
+	struct shared_images *images;
 	struct list waiters;
 	size_t n_waiters;
 	bool is_answered;  /* those that were woken last have their answer */
@@ -51,6 +53,15 @@ json_t *record_of_key(const char *name, enum key_scope scope, uint64_t created_u
                       uint64_t expires_us);
 json_t *record_of_project(const char *name, uint64_t created_us);
 void record_hash_hex(const unsigned char hash[32], char ret[DIGEST_HEX]);
+
+/* shared_images.c */
+struct shared_images *shared_images_new(void);
+void shared_images_free(struct records *r);
+must_check int shared_images_apply(struct records *r, const char *id, const char *project_id,
+                                   json_t *record, bool is_gone, struct err *err);
+void shared_images_drop_project(struct records *r, const char *project_id);
+void shared_images_forget(struct records *r); /* all is heard anew */
+void shared_images_look(struct records *r);   /* all is known again */
 
 /* unknown_key.c */
 void unknown_keys_init(struct records *r);

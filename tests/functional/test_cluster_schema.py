@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from harness.daemon import BUILD, ROOT, wait_for
 
-SCHEMA = [ROOT / "src" / "cluster" / name for name in ("schema.sql", "schema-2.sql", "schema-3.sql")]
+SCHEMA = [ROOT / "src" / "cluster" / name for name in ("schema.sql", "schema-2.sql", "schema-3.sql", "schema-4.sql")]
 FOR_NODES = {"hello", "join_node", "epoch_of", "beat", "lease", "take_name", "free_name", "claim", "lose", "invite", "use_invitation", "certificate_of", "requests", "certify", "directory", "cordon",
-             "put_record", "changed", "take_create", "free_create", "taken", "named", "tell", "where", "list_others", "tell_batch", "list_of", "where_is", "once_of", "sample"}
+             "put_record", "changed", "take_create", "free_create", "taken", "named", "tell", "where", "list_others", "tell_batch", "list_of", "where_is", "once_of", "sample",
+             "keep_parcel", "parcel_of", "drop_parcel", "object_key", "publish_template", "remove_template"}
 
 
 class Server:
@@ -130,7 +131,7 @@ def test_a_node_may_call_some_functions_and_read_nothing(two):
     may = two.ask("SELECT proname FROM pg_proc WHERE pronamespace = 'cluster'::regnamespace AND has_function_privilege('node', oid, 'EXECUTE')").split()
     assert set(may) == FOR_NODES
     tables = two.ask("SELECT relname FROM pg_class WHERE relnamespace = 'cluster'::regnamespace AND relkind = 'r'").split()
-    assert len(tables) == 15
+    assert len(tables) == 16
     for table in tables:
         for sql in (f"SELECT 1 FROM cluster.{table}", f"DELETE FROM cluster.{table}", f"TRUNCATE cluster.{table}"):
             assert "permission denied" in two.psql("-c", sql, user="node").stderr, sql

@@ -15,8 +15,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define OPS           (MSG_VOLUME_COPY + 2) /* and one that is none */
-#define STEPS_MAX     64                    /* few enough for the socket's buffer */
+#define OPS           (MSG_IMAGE_DROP + 2) /* and one that is none */
+#define STEPS_MAX     64                   /* few enough for the socket's buffer */
 #define SANDBOXES_MAX 3
 
 enum step { STEP_RAW, STEP_REQUEST, STEP_TURN, STEP_END_GUEST, STEP_HOLD, STEP_FAIL, STEP_COUNT };
@@ -143,6 +143,13 @@ static void fill(struct msg_request *req, const char *volume, bool has_volume)
 		req->volume_copy.made.keeper = 7;
 		req->volume_copy.made.bytes = UINT64_C(64) << 20;
 		break;
+	case MSG_IMAGE_SHARE:
+	case MSG_IMAGE_FETCH:
+	case MSG_IMAGE_TAKE:
+	case MSG_IMAGE_DROP:
+		req->claim = (struct image_claim){
+			.image = {{1}}, .class = {{2}}, .bytes = 4096, .keeper = 7};
+		break;
 	case MSG_OWNER:
 		(void)snprintf(req->owner.layer, sizeof(req->owner.layer), "%s", volume);
 		req->owner.number = 7;
@@ -156,7 +163,7 @@ static void fill(struct msg_request *req, const char *volume, bool has_volume)
 
 static bool is_of_sandbox(uint32_t op)
 {
-	return op != MSG_PROBE && op != MSG_LIST && (op < MSG_VOLUME || op > MSG_VOLUME_COPY);
+	return op != MSG_PROBE && op != MSG_LIST && (op < MSG_VOLUME || op > MSG_IMAGE_DROP);
 }
 
 /* A good request, into which the script may then write up to 15 bytes wherever it likes. */

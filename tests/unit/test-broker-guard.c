@@ -201,6 +201,47 @@ TEST(a_message_of_another_size_is_refused)
 	rig_end();
 }
 
+static struct msg_reply claim(uint32_t op, const struct image_claim *c)
+{
+	struct msg_request req = rig_request(op, "");
+	struct msg_reply reply;
+	int fd;
+
+	req.claim = *c;
+	rig_send(&req);
+	CHECK(rig_next(&reply, &fd));
+	CHECK_INT(fd, -1);
+	return reply;
+}
+
+TEST(a_claim_about_an_image_is_whole_or_refused)
+{
+	static const struct image_claim good = {
+		.image = {{1}}, .class = {{2}}, .bytes = 4096, .keeper = 7};
+	static const uint32_t ops[] = {MSG_IMAGE_FETCH, MSG_IMAGE_TAKE};
+	struct image_claim bad[6];
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		bad[i] = good;
+	bad[0].image = (struct digest){{0}};
+	bad[1].class = (struct digest){{0}};
+	bad[2].bytes = 0;
+	bad[3].bytes = UINT64_MAX;
+	bad[4].keeper = 0;
+	bad[5].is_base = 2;
+	rig_begin();
+	for (size_t k = 0; k < ARRAY_SIZE(ops); k++) {
+		for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+			CHECK_INT(claim(ops[k], &bad[i]).err.code, ERR_INVALID_FIELD);
+		CHECK_INT(claim(ops[k], &good).err.code, ERR_UNSUPPORTED); /* the fake has none */
+	}
+	CHECK_INT(claim(MSG_IMAGE_SHARE, &bad[0]).err.code, ERR_INVALID_FIELD);
+	CHECK_INT(claim(MSG_IMAGE_SHARE, &bad[1]).err.code, ERR_INVALID_FIELD);
+	CHECK_INT(claim(MSG_IMAGE_DROP, &bad[0]).err.code, ERR_INVALID_FIELD);
+	CHECK_INT(claim(MSG_IMAGE_DROP, &good).err.code, ERR_NONE);
+	rig_end();
+}
+
 TEST(a_request_with_fds_is_refused_and_they_are_closed)
 {
 	struct msg_request req;

@@ -61,10 +61,11 @@ static void on_open(uint32_t seq, uint32_t node, void *arg)
 	(void)close(null_fd);
 }
 
-static void on_call(uint32_t seq, const char *name, const json_t *call, void *arg)
+static void on_call(uint32_t seq, const char *name, const json_t *call, int fd, void *arg)
 {
-	auto_json json_t *answer = json_pack("{ss}", "said", name);
+	auto_json json_t *answer = json_pack("{ss sb}", "said", name, "has_file", fd >= 0);
 
+	close_fd(&fd);
 	(void)call;
 	(void)arg;
 	gateway_link_answer(rig.member, seq, answer);

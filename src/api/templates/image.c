@@ -6,6 +6,7 @@
 #include "api/frame/access.h"
 #include "api/frame/find.h"
 #include "api/frame/reply.h"
+#include "api/templates/template_fetch.h"
 #include "base/clock.h"
 #include "build/transfer/image_find.h"
 #include "sandbox/storage/template.h"
@@ -75,8 +76,12 @@ int find_pulled(struct http_req *req, struct sandbox_spec *spec, struct err *err
 	                                .field = "image",
 	                                .oldest_us = oldest_us(req, spec->image_pull)};
 	struct template *t = NULL;
-	int r = spec->image_ref ? await_image(req, &wish, &t, err) : 0;
+	int r = 0;
 
+	if (spec->image_ref)
+		r = await_image(req, &wish, &t, err);
+	else if (!spec->snapshot && !spec->image)
+		r = await_template(req, spec->template, err);
 	if (r == 0 && t)
 		spec->template = template_name(t);
 	return r;

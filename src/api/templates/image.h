@@ -9,6 +9,6 @@
  * more when it is here, or the request is answered with the reason why it is not. */
 must_check int await_image(struct http_req *req, const struct image_wish *wish,
                            struct template **ret, struct err *err);
-/* For creates and runs: sets spec->template to what the image became. 1: it is being pulled; as of
- * find_packages(). */
+/* For creates and runs: sets spec->template to what the image became. 1: it is being pulled, or the
+ * template comes from another node; as of find_packages(). */
 must_check int find_pulled(struct http_req *req, struct sandbox_spec *spec, struct err *err);

@@ -4,12 +4,14 @@
 
 #include "api/frame/body.h"
 #include "api/frame/find.h"
+#include "api/frame/late_reply.h"
 #include "api/frame/reply.h"
 #include "api/handlers.h"
 #include "api/templates/templates.h"
 #include "build/transfer/vm_template.h"
 #include "sandbox/snapshot/snapshot.h"
 #include "sandbox/storage/image.h"
+#include "sandbox/storage/shared_template.h"
 
 #include <string.h>
 #include <time.h>
@@ -22,16 +24,31 @@ static void put_template(const struct template *t, void *arg)
 	template_to_json(t, arg, NULL);
 }
 
+struct listing {
+	const struct fleet *fleet;
+	struct json_writer *w;
+};
+
+static void put_elsewhere(const struct node_image *i, void *arg)
+{
+	const struct listing *list = arg;
+
+	shared_template_elsewhere_to_json(list->fleet, i, list->w, NULL);
+}
+
 int list_templates(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
+	struct listing list = {.fleet = api->fleet};
 	struct json_writer *w;
 	struct reply reply;
 
 	w = reply_begin(&reply);
+	list.w = w;
 	json_open_array(w, "templates");
 	template_host_to_json(w, NULL);
 	template_each(api->fleet, caller_project(req), put_template, w);
+	shared_template_each_elsewhere(api->fleet, caller_project(req), put_elsewhere, &list);
 	json_close_array(w);
 	return reply_send(&reply, req, 200, err);
 }
@@ -47,7 +64,9 @@ int find_template(const struct http_req *req, struct template **ret, struct err 
 
 int get_template(struct http_req *req, struct err *err)
 {
+	const struct api *api = http_app_arg(req);
 	bool is_host = strcmp(http_param(req, "template"), TEMPLATE_HOST) == 0;
+	const struct node_image *elsewhere = NULL;
 	struct template *t = NULL;
 	struct reply reply;
 	int r = 0;
@@ -55,8 +74,14 @@ int get_template(struct http_req *req, struct err *err)
 	if (!is_host)
 		r = find_template(req, &t, err);
 	if (r < 0)
+		elsewhere = shared_template_elsewhere(api->fleet, caller_project(req),
+		                                      http_param(req, "template"));
+	if (r < 0 && !elsewhere)
 		return r;
-	if (t)
+	if (elsewhere)
+		shared_template_elsewhere_to_json(api->fleet, elsewhere, reply_begin_bare(&reply),
+		                                  NULL);
+	else if (t)
 		template_to_json(t, reply_begin_bare(&reply), NULL);
 	else
 		template_host_to_json(reply_begin_bare(&reply), NULL);
@@ -71,23 +96,79 @@ int check_shared_template(const struct http_req *req, struct err *err)
 	return check_is_default(req, err);
 }
 
+/* One that all nodes have goes from the database first: a template that this node alone has
+ * forgotten would come back. */
+struct removal {
+	struct late_reply late;
+	struct fleet *fleet;
+	char id[ID_SIZE];
+};
+
+static int remove_here(struct fleet *fleet, const char *id, struct err *err)
+{
+	struct template *t = template_find_id(fleet, id);
+
+	return t ? template_remove(t, err) : 0;
+}
+
+static void on_removed_everywhere(const struct err *failed, void *arg)
+{
+	struct removal *a = arg;
+	struct fleet *fleet = a->fleet;
+	char id[ID_SIZE];
+	struct http_req *req;
+	struct reply reply;
+	struct err err;
+	int r;
+
+	memcpy(id, a->id, sizeof(id));
+	req = late_reply_take(&a->late, NULL);
+	if (failed)
+		err = *failed;
+	r = failed ? -EIO : remove_here(fleet, id, &err);
+	if (req && r < 0) {
+		http_reply_err(req, &err);
+	} else if (req) {
+		json_put_str(reply_begin(&reply), "id", id);
+		reply_send_late(&reply, req, 200);
+	}
+}
+
 int delete_template(struct http_req *req, struct err *err)
 {
-	struct template *t;
+	const struct api *api = http_app_arg(req);
+	const char *word = http_param(req, "template"), *project_id, *name;
+	struct template *t = template_find(api->fleet, caller_project(req), word);
+	const struct node_image *i =
+		t ? NULL : shared_template_elsewhere(api->fleet, caller_project(req), word);
+	struct removal *a;
 	struct reply reply;
 	char id[ID_SIZE];
 	int r = 0;
 
-	if (strcmp(http_param(req, "template"), TEMPLATE_HOST) == 0)
+	if (strcmp(word, TEMPLATE_HOST) == 0)
 		r = err_set(err, ERR_CONFLICT, 0, "'" TEMPLATE_HOST "' is always there");
-	if (r == 0)
-		r = find_template(req, &t, err);
-	if (r == 0 && template_is_shared(t))
-		r = check_shared_template(req, err);
+	if (r == 0 && !t && !i)
+		r = err_set(err, ERR_NOT_FOUND, 0, "no template '%.64s'", word);
 	if (r < 0)
 		return r;
-	(void)snprintf(id, sizeof(id), "%s", template_id(t));
-	r = template_remove(t, err);
+	project_id = t ? template_project_id(t) : i->project_id;
+	name = t ? template_name(t) : i->name;
+	if (!project_id[0])
+		r = check_shared_template(req, err);
+	if (r == 0 && t)
+		r = template_check_unused(t, err);
+	if (r < 0)
+		return r;
+	(void)snprintf(id, sizeof(id), "%s", t ? template_id(t) : i->template_id);
+	if (shared_template_is_known(api->fleet, project_id, name, id)) {
+		a = late_reply_new(req, sizeof(*a));
+		a->fleet = api->fleet;
+		memcpy(a->id, id, sizeof(a->id));
+		shared_template_remove(api->fleet, project_id, name, id, on_removed_everywhere, a);
+		return 0;
+	}
+	r = remove_here(api->fleet, id, err);
 	if (r < 0)
 		return r;
 	json_put_str(reply_begin(&reply), "id", id);

@@ -64,6 +64,9 @@ static int migrate(struct command *c, struct err *err)
 	if (r == 0)
 		printf("cluster %s has the schema %" PRIu64 "; its rights were given anew\n",
 		       command_text(reply, "cluster_id"), command_number(reply, "number"));
+	if (r == 0 && json_is_true(json_object_get(reply, "made_keys")))
+		printf("It has keys of objects now: copy DATA/cluster/objects.keys from here to "
+		       "each\nother node, as root, then there: systemctl restart cloche\n");
 	return MIN(r, 0);
 }
 

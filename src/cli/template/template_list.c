@@ -7,6 +7,7 @@
 #include "cli/term/text.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* `host` is no image: it has no id, and most columns say nothing of it. */
 static bool is_host(const json_t *template)
@@ -21,9 +22,14 @@ static char *cell_size(const json_t *template, const char *field)
 
 static char *cell_owner(const json_t *template, const char *field)
 {
-	bool is_shared = json_is_true(json_object_get(template, field));
+	const bool is_shared = json_is_true(json_object_get(template, field));
+	const char *owner = is_host(template) ? "this machine" : is_shared ? "shared" : "project";
+	const char *state =
+		json_string_value(json_object_get(json_object_get(template, "cluster"), "state"));
 
-	return xstrdup(is_host(template) ? "this machine" : is_shared ? "shared" : "project");
+	/* What is not usual in a cluster is said. */
+	return state && strcmp(state, "everywhere") != 0 ? xasprintf("%s, %s", owner, state)
+	                                                 : xstrdup(owner);
 }
 
 static char *cell_copies(const json_t *template, const char *field)

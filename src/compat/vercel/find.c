@@ -2,6 +2,7 @@
 #include "api/frame/find.h"
 
 #include "api/templates/image.h"
+#include "api/templates/template_fetch.h"
 #include "base/clock.h"
 #include "compat/vercel/wire.h"
 #include "sandbox/storage/template.h"
@@ -82,6 +83,9 @@ int find_or_pull(struct http_req *req, const char *image, struct err *err)
 
 	if (find_image(api->fleet, caller_project(req), image))
 		return 0;
+	r = await_template(req, image, err);
+	if (r != 0)
+		return r;
 	if (strncmp(image, THEIR_REGISTRY, strlen(THEIR_REGISTRY)) == 0)
 		return refuse_image(image, err);
 	r = await_image(req, &wish, &t, err);

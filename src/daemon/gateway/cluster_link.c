@@ -285,7 +285,7 @@ static void on_not_sent(struct loop *loop, void *arg)
 }
 
 /* len 0: it cannot be sent. */
-static void ask(struct cluster_link *l, void *message, size_t len, uint32_t answer_kind,
+static void ask(struct cluster_link *l, void *message, size_t len, int fd, uint32_t answer_kind,
                 cluster_reply_fn fn, void *arg)
 {
 	struct cluster_ask *new_ask = xnew0(struct cluster_ask);
@@ -298,7 +298,7 @@ static void ask(struct cluster_link *l, void *message, size_t len, uint32_t answ
 	if (r == 0)
 		r = !l->packets                     ? -EPIPE
 		    : l->n_asks >= CLUSTER_ASKS_MAX ? -EAGAIN
-		                                    : packets_send(l->packets, message, len, -1);
+		                                    : packets_send(l->packets, message, len, fd);
 	*new_ask = (struct cluster_ask){
 		.seq = head->seq, .kind = answer_kind, .fn = fn, .arg = arg, .error = r};
 	l->asks = xrealloc(l->asks, (l->n_asks + 1) * sizeof(struct cluster_ask *));
@@ -311,10 +311,16 @@ void cluster_link_open(struct cluster_link *l, uint32_t node, cluster_reply_fn f
 {
 	struct cluster_open open = {.head = {.kind = CLUSTER_OPEN}, .node = node};
 
-	ask(l, &open, sizeof(open), CLUSTER_OPENED, fn, arg);
+	ask(l, &open, sizeof(open), -1, CLUSTER_OPENED, fn, arg);
 }
 
 void cluster_link_call(struct cluster_link *l, const json_t *call, cluster_reply_fn fn, void *arg)
+{
+	cluster_link_call_with(l, call, -1, fn, arg);
+}
+
+void cluster_link_call_with(struct cluster_link *l, const json_t *call, int fd, cluster_reply_fn fn,
+                            void *arg)
 {
 	auto_free char *text = json_dumps(call, JSON_COMPACT);
 	const size_t len = text ? sizeof(struct cluster_call) + strlen(text) : 0;
@@ -323,7 +329,7 @@ void cluster_link_call(struct cluster_link *l, const json_t *call, cluster_reply
 	message->head.kind = CLUSTER_CALL;
 	if (text)
 		memcpy(message->json, text, strlen(text));
-	ask(l, message, len <= CLUSTER_MESSAGE_MAX ? len : 0, CLUSTER_ANSWER, fn, arg);
+	ask(l, message, len <= CLUSTER_MESSAGE_MAX ? len : 0, fd, CLUSTER_ANSWER, fn, arg);
 }
 
 void cluster_link_forget(struct cluster_link *l, const void *arg)

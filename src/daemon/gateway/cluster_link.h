@@ -66,5 +66,8 @@ const struct cluster_node_row *cluster_link_node(const struct cluster_link *l,
 void cluster_link_open(struct cluster_link *l, uint32_t node, cluster_reply_fn fn, void *arg);
 /* Asks something of the database: an object with "call". fn is called once, likewise. */
 void cluster_link_call(struct cluster_link *l, const json_t *call, cluster_reply_fn fn, void *arg);
+/* The same of the store of objects, with a file, which stays the caller's. */
+void cluster_link_call_with(struct cluster_link *l, const json_t *call, int fd, cluster_reply_fn fn,
+                            void *arg);
 /* Whoever asked does not want the answer any more. */
 void cluster_link_forget(struct cluster_link *l, const void *arg);

@@ -334,6 +334,35 @@ int images_remove(struct images *im, const struct digest *digest, struct err *er
 	return 0;
 }
 
+void image_kept_name(const struct digest *digest, char ret[IMAGE_NAME_SIZE])
+{
+	static_assert(IMAGE_NAME_SIZE >= DIGEST_HEX - 1 + sizeof(KEPT), "a name does not fit");
+	digest_to_hex(digest, ret);
+	memcpy(ret + DIGEST_HEX - 1, KEPT, sizeof(KEPT));
+}
+
+int images_show(struct images *im, const struct digest *digest, uint64_t keeper, struct err *err)
+{
+	char hex[DIGEST_HEX], kept[IMAGE_NAME_SIZE];
+	auto_fd int fd = -1;
+	int r;
+
+	digest_to_hex(digest, hex);
+	image_kept_name(digest, kept);
+	if (faccessat(im->templates_fd, hex, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return 0;
+	fd = openat(im->templates_fd, kept, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return err_set(err, ERR_NOT_FOUND, errno, "there is no image %.12s…", hex);
+	r = image_write_keeper(fd, keeper, err);
+	if (r < 0)
+		return r;
+	if (renameat(im->templates_fd, kept, im->templates_fd, hex) < 0 ||
+	    fsync(im->templates_fd) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot name the image");
+	return 0;
+}
+
 int image_write_keeper(int dir_fd, uint64_t keeper, struct err *err)
 {
 	char text[32];

@@ -19,6 +19,7 @@
 #include "engine/erofs/erofs_file.h"
 
 #define IMAGE_FILES_MAX (1 + EROFS_BASES_MAX)
+#define IMAGE_NAME_SIZE (DIGEST_HEX + 5) /* of a directory, with its NUL */
 
 struct images {
 	int templates_fd;    /* DATA/templates */
@@ -47,6 +48,11 @@ void images_drop(struct images *im, const struct digest *digest); /* the mount a
  * The caller makes sure that nobody uses it. */
 must_check int images_remove(struct images *im, const struct digest *digest, struct err *err);
 
+/* One that is kept for others alone is everybody's again. Fine if it is that already. */
+must_check int images_show(struct images *im, const struct digest *digest, uint64_t keeper,
+                           struct err *err);
+/* The directory's name of one that is there for others alone. */
+void image_kept_name(const struct digest *digest, char ret[IMAGE_NAME_SIZE]);
 /* Whether a name in DATA/templates is an image's; *ret_is_kept: it is kept for others alone. */
 bool image_parse_name(const char *name, struct digest *ret, bool *ret_is_kept);
 must_check int image_write_keeper(int dir_fd, uint64_t keeper, struct err *err);

@@ -75,10 +75,57 @@ static int mark_whole(int fd, struct err *err)
 	return 0;
 }
 
+/* A lease for reading is refused as long as anybody has it open for writing; and nobody can open it
+ * by a name. So what is hashed now is what it will have. */
+static int check_unwritten(int fd, struct err *err)
+{
+	if (fcntl(fd, F_SETLEASE, F_RDLCK) == 0)
+		return 0;
+	return err_set(err, ERR_CONFLICT, errno, "somebody may still write into the image");
+}
+
+static int check_what(const struct image_build_finish *f, const struct image_build_result *r,
+                      struct err *err)
+{
+	if (r->bytes == f->bytes && digest_equal(&r->image, f->is))
+		return 0;
+	(void)err_set(err, ERR_CONFLICT, 0, "what came is not the image that was sealed");
+	return err_hint(err, "try again; if it stays so, the store of objects has other bytes than "
+	                     "were put there: build the template anew");
+}
+
+/* They come before it. */
+static int check_bases_here(const struct image_build_finish *f,
+                            const struct image_build_result *result, struct err *err)
+{
+	for (uint32_t i = 0; i < result->bases.n; i++) {
+		char name[IMAGE_NAME_SIZE], hex[DIGEST_HEX];
+
+		image_kept_name(&result->bases.list[i].digest, name);
+		digest_to_hex(&result->bases.list[i].digest, hex);
+		if (faccessat(f->templates_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
+		    faccessat(f->templates_fd, hex, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+			return err_set(err, ERR_CONFLICT, 0, "an image that it needs is not here");
+	}
+	return 0;
+}
+
+static int read_bases(int fd, struct image_build_result *ret, struct err *err)
+{
+	struct erofs_bases bases;
+	int r = erofs_read_bases(fd, &bases);
+
+	if (r < 0)
+		return err_set(err, ERR_CONFLICT, -r, "the image is damaged");
+	image_tell_bases(&bases, &ret->bases);
+	return 0;
+}
+
 static int hash_image(int dir_fd, const struct image_build_finish *f,
                       struct image_build_result *ret, struct err *err)
 {
-	auto_fd int fd = openat(dir_fd, IMAGE_BUILD_FILE, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	auto_fd int fd = openat(dir_fd, IMAGE_BUILD_FILE,
+	                        (f->is ? O_RDONLY : O_RDWR) | O_NOFOLLOW | O_CLOEXEC);
 	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
 	struct stat st;
 	int r;
@@ -90,11 +137,17 @@ static int hash_image(int dir_fd, const struct image_build_finish *f,
 	else if (!ctx || EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) != 1)
 		r = err_set(err, ERR_INTERNAL, 0, "there is no SHA-256");
 	else
-		r = check_bases(fd, f, ret, err);
+		r = f->is ? check_unwritten(fd, err) : check_bases(fd, f, ret, err);
 	if (r == 0 && f->is_whole)
 		r = mark_whole(fd, err);
 	if (r == 0)
 		r = hash_all(fd, ctx, ret, err);
+	if (r == 0 && f->is)
+		r = check_what(f, ret, err);
+	if (r == 0 && f->is) /* nothing of it was read before that */
+		r = read_bases(fd, ret, err);
+	if (r == 0 && f->is)
+		r = check_bases_here(f, ret, err);
 	EVP_MD_CTX_free(ctx);
 	if (r == 0 && (fchown(fd, 0, 0) < 0 || fchmod(fd, 0400) < 0 || fsync(fd) < 0))
 		r = err_set(err, errno == ENOSPC ? ERR_HOST_DISK_FULL : ERR_INTERNAL, errno,
@@ -106,7 +159,7 @@ static int finish(const struct image_build_finish *f, struct image_build_result 
                   struct err *err)
 {
 	auto_fd int fd = openat(f->templates_fd, f->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	char hex[DIGEST_HEX];
+	char name[IMAGE_NAME_SIZE];
 	int r = fd < 0 ? err_set(err, ERR_INTERNAL, errno, "the image's directory is gone")
 	               : hash_image(fd, f, ret, err);
 
@@ -114,10 +167,13 @@ static int finish(const struct image_build_finish *f, struct image_build_result 
 		r = image_write_keeper(fd, f->keeper, err);
 	if (r < 0)
 		return r;
-	digest_to_hex(&ret->image, hex);
+	if (f->is_base)
+		image_kept_name(&ret->image, name);
+	else
+		digest_to_hex(&ret->image, name);
 	if (fsync(fd) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot bring the image to disk");
-	if (renameat(f->templates_fd, f->name, f->templates_fd, hex) < 0 && errno != EEXIST &&
+	if (renameat(f->templates_fd, f->name, f->templates_fd, name) < 0 && errno != EEXIST &&
 	    errno != ENOTEMPTY) /* then it was here before, which is as good */
 		return err_set(err, ERR_INTERNAL, errno, "cannot name the image");
 	if (fsync(f->templates_fd) < 0)
@@ -141,6 +197,7 @@ int image_build_finish_start(const struct image_build_finish *f, int *ret_pidfd,
 		struct image_build_finished end = {0};
 
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		(void)signal(SIGIO, SIG_IGN); /* of a lease */
 		(void)!finish(f, &end.result, &end.err);
 		_exit(fd_write_all(fds[1], &end, sizeof(end)) == 0 ? 0 : 1);
 	}

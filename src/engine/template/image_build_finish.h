@@ -4,7 +4,8 @@
  * The last step of an image build: DATA/templates/NAME/image.erofs is hashed and synced to disk,
  * and its directory is renamed to its digest. A child of the broker does it, because it takes long
  * for a large image. What made the image has read files of a sandbox, so an image that needs others
- * than those it was made over is refused: they might be somebody else's.
+ * than those it was made over is refused: they might be somebody else's. One that comes from
+ * another node was sealed there, and is held against its digest.
  */
 #include "engine/engine.h"
 
@@ -20,6 +21,11 @@ struct image_build_finish {
 	bool is_whole;                 /* it is marked as a step to another image */
 	const struct digest *may_need; /* the images that it may have as bases */
 	size_t n_may_need;
+	/* What it must be: it was made elsewhere (image_exchange.h), and may need what is here.
+	 * NULL: it was made here. is_base: it gets the name of one that is there for others. */
+	const struct digest *is;
+	uint64_t bytes;
+	bool is_base;
 };
 
 /* One struct image_build_finished comes on *ret_fd before the child ends. */

@@ -15,6 +15,7 @@ struct objects_check {
 	struct store_pool *pool;
 	const char *place; /* borrowed */
 	struct loop_timer *timer;
+	bool is_keyless; /* this node has not got the keys of objects */
 	enum trouble trouble;
 	char message[200];
 	uint64_t asked_us, checked_us, took_us;
@@ -23,14 +24,17 @@ struct objects_check {
 static void on_checked(const struct store_result *r, void *arg)
 {
 	struct objects_check *c = arg;
-	const enum trouble trouble = (enum trouble)r->trouble;
+	const bool is_keyless = !r->trouble && c->is_keyless;
+	const enum trouble trouble = is_keyless ? TROUBLE_STORE_KEYLESS : (enum trouble)r->trouble;
+	const char *message =
+		is_keyless ? "the store works, and this node has no keys for it" : r->message;
 
 	if (trouble != c->trouble)
 		log_write(trouble ? LOG_WARN : LOG_INFO, "cluster.objects",
-		          "code='%s' message='%s' hint='%s'", trouble_code(trouble), r->message,
+		          "code='%s' message='%s' hint='%s'", trouble_code(trouble), message,
 		          trouble_hint(trouble));
 	c->trouble = trouble;
-	(void)snprintf(c->message, sizeof(c->message), "%s", r->message);
+	(void)snprintf(c->message, sizeof(c->message), "%s", message);
 	c->checked_us = clock_steady_us();
 	c->took_us = c->checked_us - c->asked_us;
 	if (store_pool_workers(c->pool) == 0)
@@ -48,11 +52,12 @@ static void on_time(struct loop *loop, void *arg)
 }
 
 struct objects_check *objects_check_new(struct loop *loop, struct store_pool *pool,
-                                        const char *place)
+                                        const char *place, bool is_keyless)
 {
 	struct objects_check *c = xnew0(struct objects_check);
 
-	*c = (struct objects_check){.loop = loop, .pool = pool, .place = place};
+	*c = (struct objects_check){
+		.loop = loop, .pool = pool, .place = place, .is_keyless = is_keyless};
 	c->timer = loop_timer_new(loop, on_time, c);
 	loop_timer_set_in(c->timer, 0);
 	return c;

@@ -60,6 +60,11 @@ void invitation_proof_key(const struct invitation *i, struct digest *ret)
 	part_of(i, "cloche invitation: proof", ret);
 }
 
+void invitation_parcel_key(const struct invitation *i, struct digest *ret)
+{
+	part_of(i, "cloche invitation: parcel", ret);
+}
+
 void invitation_prove(const struct digest *proof_key, const char *name, const char *address,
                       const char *request, struct digest *ret)
 {

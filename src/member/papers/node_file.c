@@ -16,8 +16,8 @@
 #define FALLBACK_ID 64001 /* beside the gateway's: Debian leaves 60000 to 64999 to packages */
 #define FILE_MAX    ((size_t)65536)
 
-static const char *const kept[] = {"node.json", "node.key", "node.crt", "authority.crt",
-                                   "authority.key"};
+static const char *const kept[] = {"node.json",     "node.key",      "node.crt",
+                                   "authority.crt", "authority.key", "objects.keys"};
 
 char *node_file_path(const char *data_dir, const char *name)
 {

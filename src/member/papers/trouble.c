@@ -54,6 +54,8 @@ static const struct {
 	[TROUBLE_STORE_CLOCK]       = {"objects_clock_wrong", ERR_CONFLICT, "set this node's clock: timedatectl set-ntp true"},
 	[TROUBLE_STORE_FULL]        = {"objects_full", ERR_CAPACITY, "make room there: df -h PATH, or the quota of the bucket"},
 	[TROUBLE_STORE_DAMAGED]     = {"objects_damaged", ERR_CONFLICT, "restore the bucket or directory from its copy, or make the template or snapshot anew; see who writes there besides this cluster"},
+	[TROUBLE_STORE_NONE]        = {"objects_none", ERR_CONFLICT, "name a bucket or a directory that all nodes see as `objects` under [cluster] in the settings file of each node, then: systemctl restart cloche"},
+	[TROUBLE_STORE_KEYLESS]     = {"objects_keys_missing", ERR_CONFLICT, "on the node that made the cluster: cloche cluster migrate --owner CONNINFO; then copy DATA/cluster/objects.keys from there to here, as root, and: systemctl restart cloche"},
 	[TROUBLE_STORE_ABSENT]      = {"object_missing", ERR_NOT_FOUND, "it was removed, or lies in another bucket: compare `objects` under [cluster] on all nodes"},
 };
 static const struct {

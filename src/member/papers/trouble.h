@@ -49,7 +49,9 @@ enum trouble {
 	TROUBLE_STORE_CLOCK,
 	TROUBLE_STORE_FULL,
 	TROUBLE_STORE_DAMAGED, /* what it gives is not what was stored */
-	TROUBLE_STORE_ABSENT,  /* it has no such object */
+	TROUBLE_STORE_KEYLESS,
+	TROUBLE_STORE_NONE,
+	TROUBLE_STORE_ABSENT, /* it has no such object */
 	TROUBLE_COUNT
 };
 

@@ -66,6 +66,10 @@ static const uint64_t patience_us[] = {
 	[MSG_SYNC] = 120 * SECOND_US, /* of what all guests have written */
 	[MSG_OWNER] = 60 * SECOND_US,
 	[MSG_VOLUME_COPY] = 3600 * SECOND_US, /* each byte may be written once more */
+	[MSG_IMAGE_SHARE] = 30 * SECOND_US,
+	[MSG_IMAGE_FETCH] = 30 * SECOND_US,
+	[MSG_IMAGE_TAKE] = 3600 * SECOND_US, /* each byte is hashed */
+	[MSG_IMAGE_DROP] = 30 * SECOND_US,
 };
 
 struct ask {

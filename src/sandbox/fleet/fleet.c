@@ -165,6 +165,7 @@ int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg, struc
 	if (r < 0)
 		return r;
 	image_open_all(fleet);
+	shared_templates_open(fleet);
 	r = templates_open(fleet, err);
 	if (r == 0)
 		r = snapshots_open(fleet, err);
@@ -213,6 +214,7 @@ void fleet_free(struct fleet *fleet)
 	snapshot_holds_close(fleet);
 	snapshots_close(fleet);
 	volumes_close(fleet);
+	shared_templates_close(fleet);
 	templates_close(fleet);
 	image_close_all(fleet);
 	broker_client_free(fleet->broker);

@@ -32,9 +32,10 @@ struct fleet {
 	void (*on_rejoined)(struct sandbox *s); /* it is up, or given up */
 	bool is_ready, is_draining;
 	struct sandbox *by_id, *by_name;
-	struct group *groups;  /* by project and name */
-	size_t n_group_dials;  /* under way */
-	struct list templates; /* in order of creation */
+	struct group *groups;                      /* by project and name */
+	size_t n_group_dials;                      /* under way */
+	struct list templates;                     /* in order of creation */
+	struct shared_templates *shared_templates; /* of all nodes; NULL: this one is alone */
 	struct images *images;
 	struct list snapshots; /* in order of creation */
 	struct list volumes;   /* likewise */

@@ -221,27 +221,34 @@ void image_settle(struct fleet *fleet, bool (*needs)(const struct digest *image,
 		image_release(fleet, &i->digest);
 	}
 	guest_kernel_tell(fleet);
+	shared_templates_begin(fleet);
+}
+
+int image_add_new(struct fleet *fleet, const struct image_info *info, struct err *err)
+{
+	const struct image *i = find(fleet, &info->digest);
+
+	if (i && i->is_going)
+		return err_set(err, ERR_UNAVAILABLE, 0,
+		               "the same image was just being removed; try again");
+	add(fleet->images, info);
+	return 0;
 }
 
 /* Reports the sealed image, unless it is being removed right now. */
 static void tell_sealed(struct image_seal *seal, const struct msg_reply *reply)
 {
 	const struct digest *digest = &reply->seal.image;
-	struct images *im = seal->fleet->images;
-	const struct image *i = find(seal->fleet, digest);
+	const struct image_info info = {.digest = *digest,
+	                                .bytes = reply->seal.bytes,
+	                                .keeper = store_number(seal->fleet->config.store),
+	                                .bases = reply->seal.bases};
 	struct err err;
 
-	if (i && i->is_going) {
-		(void)err_set(&err, ERR_UNAVAILABLE, 0,
-		              "the same image was just being removed; try again");
+	if (image_add_new(seal->fleet, &info, &err) < 0)
 		seal->done(NULL, 0, &err, seal->arg);
-		return;
-	}
-	add(im, &(struct image_info){.digest = *digest,
-	                             .bytes = reply->seal.bytes,
-	                             .keeper = store_number(seal->fleet->config.store),
-	                             .bases = reply->seal.bases});
-	seal->done(digest, reply->seal.bytes, NULL, seal->arg);
+	else
+		seal->done(digest, reply->seal.bytes, NULL, seal->arg);
 }
 
 static void on_seal(const struct msg_reply *reply, void *arg)

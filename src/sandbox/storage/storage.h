@@ -8,6 +8,8 @@
 void image_open_all(struct fleet *fleet);
 void image_close_all(struct fleet *fleet);
 void image_add(struct fleet *fleet, const struct image_info *info); /* the broker has it */
+/* The same, unless it is being removed right now. */
+must_check int image_add_new(struct fleet *fleet, const struct image_info *info, struct err *err);
 size_t image_count_stored(const struct fleet *fleet, const struct digest *image); /* snapshots */
 /* Refuses an engine whose files cannot be made into an image. */
 must_check int image_refuse_unreadable(uint32_t engine, struct err *err);
@@ -18,6 +20,11 @@ must_check int image_ask_for_seal(struct fleet *fleet, const char id[ID_SIZE], c
                                   struct err *err);
 must_check int templates_open(struct fleet *fleet, struct err *err);
 void templates_close(struct fleet *fleet);
+
+/* shared_template.c */
+void shared_templates_open(struct fleet *fleet);
+void shared_templates_close(struct fleet *fleet);
+void shared_templates_begin(struct fleet *fleet); /* the images that are here are known */
 
 /* volume.c */
 must_check int volumes_open(struct fleet *fleet, struct err *err);

@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "sandbox/storage/guest_kernel.h"
 #include "sandbox/storage/image.h"
+#include "sandbox/storage/shared_template.h"
 #include "sandbox/storage/storage.h"
 #include "store/tables/templates.h"
 
@@ -146,6 +147,14 @@ struct template *template_find(const struct fleet *fleet, const char *project_id
 	               : NULL;
 }
 
+const char *template_alias(const char *word, size_t n)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(aliases); i++)
+		if (strcmp(aliases[i].alias, word) == 0 && n-- == 0)
+			return aliases[i].name;
+	return NULL;
+}
+
 int template_resolve(const struct fleet *fleet, const char *project_id, const char *name,
                      struct template **ret, struct err *err)
 {
@@ -216,6 +225,13 @@ int template_check_free(const struct fleet *fleet, const struct template_spec *s
 		if (spec->is_replacing)
 			return 0;
 		(void)err_set(err, ERR_CONFLICT, 0, "name: a template named '%s' exists already",
+		              spec->name);
+		return err_hint(err, "replace it: \"replace\": true; or remove it first");
+	}
+	if (!spec->is_set && !spec->is_replacing && !spec->id &&
+	    shared_template_has_name(fleet, project_id, spec->name)) {
+		(void)err_set(err, ERR_CONFLICT, 0,
+		              "name: a template named '%s' exists already, on another node",
 		              spec->name);
 		return err_hint(err, "replace it: \"replace\": true; or remove it first");
 	}
@@ -316,10 +332,14 @@ int template_publish(struct fleet *fleet, const struct template_spec *spec, stru
 		.image = spec->image,
 		.bytes = image_count_charged(fleet, &spec->image, is_of_shared, fleet)};
 	list_init(&t->link);
-	id_make(t->id, "tpl");
+	if (spec->id)
+		(void)snprintf(t->id, sizeof(t->id), "%s", spec->id);
+	else
+		id_make(t->id, "tpl");
 	(void)snprintf(t->project_id, sizeof(t->project_id), "%s", project_id);
 	t->name = xstrdup(spec->name);
-	t->created_us = t->used_us = clock_wall_us();
+	t->used_us = clock_wall_us();
+	t->created_us = spec->created_us ? spec->created_us : t->used_us;
 	t->manifest = spec->manifest ? json_deep_copy(spec->manifest) : json_object();
 	r = admit(t, err);
 	if (r == 0) {
@@ -333,6 +353,8 @@ int template_publish(struct fleet *fleet, const struct template_spec *spec, stru
 	}
 	list_append(&fleet->templates, &t->link);
 	emit(t, EVENT_TEMPLATE_CREATED);
+	if (!spec->id)
+		shared_template_made(t, spec->is_replacing);
 	if (last)
 		drop(last);
 	fleet->spares->look(fleet->pool);
@@ -386,10 +408,20 @@ static size_t count_with(const struct fleet *fleet, const struct digest *image)
 	return n;
 }
 
-int template_remove(struct template *t, struct err *err)
+int template_drop(struct template *t, struct err *err)
+{
+	int r = store_delete_template(t->fleet->config.store, t->id, err);
+
+	if (r < 0)
+		return r;
+	log_info("template.dropped", "id=%s name=%s", t->id, t->name);
+	drop(t);
+	return 0;
+}
+
+int template_check_unused(const struct template *t, struct err *err)
 {
 	size_t users = image_count_users(t->fleet, &t->image);
-	int r;
 
 	if (users > 0 && count_with(t->fleet, &t->image) == 1) {
 		(void)err_set(err, ERR_CONFLICT, 0, "%zu %s the template '%s'", users,
@@ -402,10 +434,19 @@ int template_remove(struct template *t, struct err *err)
 		              users == 1 ? "snapshot is" : "snapshots are", t->name);
 		return err_hint(err, "remove them first");
 	}
-	r = store_delete_template(t->fleet->config.store, t->id, err);
+	return 0;
+}
+
+int template_remove(struct template *t, struct err *err)
+{
+	int r = template_check_unused(t, err);
+
+	if (r == 0)
+		r = store_delete_template(t->fleet->config.store, t->id, err);
 	if (r < 0)
 		return r;
 	log_info("template.removed", "id=%s name=%s", t->id, t->name);
+	shared_template_removed(t);
 	drop(t);
 	return 0;
 }
@@ -416,6 +457,12 @@ void template_each(const struct fleet *fleet, const char *project_id,
 	list_for_each (&fleet->templates, const struct template, t, link)
 		if (template_is_shared(t) || strcmp(t->project_id, project_id) == 0)
 			fn(t, arg);
+}
+
+void template_each_of_all(struct fleet *fleet, void (*fn)(struct template *t, void *arg), void *arg)
+{
+	list_for_each (&fleet->templates, struct template, t, link)
+		fn(t, arg);
 }
 
 void template_each_set(struct fleet *fleet, void (*fn)(struct template *t, void *arg), void *arg)
@@ -455,6 +502,11 @@ const char *template_project_id(const struct template *t)
 	return t->project_id;
 }
 
+struct fleet *template_fleet(const struct template *t)
+{
+	return t->fleet;
+}
+
 const char *template_id(const struct template *t)
 {
 	return t->id;
@@ -485,7 +537,7 @@ const json_t *template_manifest(const struct template *t)
 	return t->manifest;
 }
 
-static void put_aliases(struct json_writer *w, const char *name)
+void template_put_aliases(struct json_writer *w, const char *name)
 {
 	json_open_array(w, "aliases");
 	for (size_t i = 0; i < ARRAY_SIZE(aliases); i++)
@@ -509,10 +561,11 @@ void template_to_json(const struct template *t, struct json_writer *w, const cha
 	json_put_str(w, "digest", digest);
 	json_put_u64(w, "bytes", bytes);
 	json_put_u64(w, "shared_bytes", image_count_shared(t->fleet, &t->image));
-	put_aliases(w, t->name);
+	template_put_aliases(w, t->name);
 	json_put_u64(w, "sandboxes", image_count_users(t->fleet, &t->image));
 	json_put_u64(w, "warm_copies", t->fleet->spares->count_copies(t->fleet, &t->image));
 	json_put_u64(w, "created_us", t->created_us);
+	shared_template_to_json(t, w);
 	json_put_value(w, "manifest", t->manifest);
 	json_close_object(w);
 }
@@ -526,10 +579,11 @@ void template_host_to_json(struct json_writer *w, const char *name)
 	json_put_null(w, "digest");
 	json_put_u64(w, "bytes", 0);
 	json_put_u64(w, "shared_bytes", 0);
-	put_aliases(w, TEMPLATE_HOST);
+	template_put_aliases(w, TEMPLATE_HOST);
 	json_put_null(w, "sandboxes");
 	json_put_u64(w, "warm_copies", 0);
 	json_put_null(w, "created_us");
+	json_put_null(w, "cluster");
 	json_open_object(w, "manifest");
 	json_close_object(w);
 	json_close_object(w);

@@ -23,6 +23,8 @@ struct template_spec {          /* borrowed for the call */
 	struct digest image;    /* an existing image (image.h) */
 	const json_t *manifest; /* object: env, user, cwd and other facts; or NULL */
 	bool is_replacing;      /* may replace a template of that name */
+	const char *id;         /* of one that another node has made; NULL: it gets a new one */
+	uint64_t created_us;    /* likewise */
 	bool is_set;            /* a package set (build/set.h): clients cannot give such a name */
 };
 /* The usual name of an imported image: "ghcr.io/x/y:1" is "ghcr.io-x-y-1". */
@@ -42,6 +44,8 @@ struct template *template_find(const struct fleet *fleet, const char *project_id
 struct template *template_find_image(const struct fleet *fleet, const char *name,
                                      const struct digest *image);
 struct template *template_find_id(const struct fleet *fleet, const char *id);
+/* What else than itself a word may mean: names of other services, the best first. NULL: no more. */
+const char *template_alias(const char *word, size_t n);
 /* The template of a project's create that names none ("": of one that has none of that name
  * itself); NULL: host. */
 struct template *template_default(const struct fleet *fleet, const char *project_id);
@@ -52,15 +56,25 @@ must_check int template_resolve(const struct fleet *fleet, const char *project_i
 /* Refused while a sandbox runs on its image or keeps files over it, unless another template has
  * the same image. */
 must_check int template_remove(struct template *t, struct err *err);
+must_check int template_check_unused(const struct template *t, struct err *err); /* for that */
+
+/* Without a look at who uses it: its image stays as long as that is used. It was removed on another
+ * node, or another one has its name there by now. */
+must_check int template_drop(struct template *t, struct err *err);
 
 /* Shared ones, and the project's own, in order of creation. */
 void template_each(const struct fleet *fleet, const char *project_id,
                    void (*fn)(const struct template *t, void *arg), void *arg);
 bool template_is_set(const struct template *t); /* of packages */
+/* All, of all projects. */
+void template_each_of_all(struct fleet *fleet, void (*fn)(struct template *t, void *arg),
+                          void *arg);
 /* Sets of packages, of all projects. */
 void template_each_set(struct fleet *fleet, void (*fn)(struct template *t, void *arg), void *arg);
 void template_use(struct template *t);               /* a sandbox is going to start from it */
 uint64_t template_used_us(const struct template *t); /* when that was last, of a set */
+struct fleet *template_fleet(const struct template *t);
+void template_put_aliases(struct json_writer *w, const char *name);
 const char *template_id(const struct template *t);
 const char *template_name(const struct template *t);
 const char *template_project_id(const struct template *t); /* "" = shared */

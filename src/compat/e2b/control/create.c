@@ -11,6 +11,7 @@
 #include "compat/e2b/frame/body.h"
 
 #include "api/frame/find.h"
+#include "api/templates/template_fetch.h"
 
 #include <string.h>
 
@@ -182,12 +183,28 @@ static void on_created(struct sandbox *s, const struct err *err, void *arg)
 		pending_reply_send(s, err, l);
 }
 
+/* 1: the template is on another node, and on its way. */
+static int await_elsewhere(struct http_req *req, struct err *err)
+{
+	const char *wanted = json_string_value(json_object_get(http_json(req), "templateID"));
+	char word[TEMPLATE_WORD_SIZE];
+
+	if (!wanted)
+		return 0;
+	template_read_name(wanted, word);
+	return await_template(req, word, err);
+}
+
 static int create_here(struct http_req *req, struct wish *w, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	const json_t *notes;
 	struct pending_reply *l;
-	int r = read_body(req, w, err);
+	int r = await_elsewhere(req, err);
+
+	if (r != 0)
+		return r;
+	r = read_body(req, w, err);
 
 	if (r == 0 && w->tokens && !fleet_config(api->fleet)->identity) {
 		(void)err_field(err, "iam", "names tokens, but this daemon gives out none");
