@@ -525,7 +525,6 @@ void services_close(struct gateway *g)
 	if (g->node) {
 		node_told(g->node, NULL);
 		cluster_link_done(&g->cluster);
-		node_free(g->node);
 	}
 	compat_close(&g->api);
 	problems_free(g->problems);
@@ -535,6 +534,7 @@ void services_close(struct gateway *g)
 	registries_done(&g->registries);
 	if (g->fleet)
 		fleet_free(g->fleet);
+	node_free(g->node); /* the fleet tells it of each sandbox that it lets go */
 	mcp_free(g->mcp);
 	wall_client_free(g->wall);
 	meters_close(g->meters);
