@@ -93,6 +93,7 @@ struct api { /* the http_app's arg; the daemon owns it */
 	struct problems *problems;
 	struct telemetry *telemetry; /* NULL: none */
 	struct store *store;         /* for its size */
+	uint64_t compat_wait_ms;     /* creates of other wires wait so long for room */
 	bool is_metrics_open;        /* to who has no key */
 	const char *data_dir;        /* as root finds it; this process cannot */
 	const char *doctor; /* what the host can do, as JSON, found at the start; NULL: not known */

@@ -44,6 +44,9 @@ int resume_sandbox(struct http_req *req, struct err *err);
 int stop_sandbox(struct http_req *req, struct err *err);
 int extend_sandbox(struct http_req *req, struct err *err);
 
+int get_result(struct http_req *req, struct err *err);   /* results.c */
+int list_creates(struct http_req *req, struct err *err); /* creates.c */
+
 /* batch.c, batch_removal.c */
 int create_batch(struct http_req *req, struct err *err);
 int delete_batch(struct http_req *req, struct err *err);

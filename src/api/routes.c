@@ -44,6 +44,7 @@ static const struct http_route routes[] = {
 	{HTTP_POST,   "/v1/sandboxes",    create_sandbox,   HTTP_BODY_JSON,   SCOPE_WRITE, NO_QUERY},
 	{HTTP_POST,   "/v1/sandboxes:batch", create_batch,  HTTP_BODY_JSON,   SCOPE_WRITE, NO_QUERY},
 	{HTTP_DELETE, "/v1/batches/{batch}", delete_batch,  HTTP_BODY_NONE,   SCOPE_WRITE, NO_QUERY},
+	{HTTP_GET,    "/v1/creates",      list_creates,     HTTP_BODY_NONE,   SCOPE_READ, QUERY("request", "limit")},
 	{HTTP_POST,   "/v1/pool",         create_reservation, HTTP_BODY_JSON, SCOPE_WRITE, NO_QUERY},
 	{HTTP_GET,    "/v1/pool",         list_reservations, HTTP_BODY_NONE,  SCOPE_READ, NO_QUERY},
 	{HTTP_GET,    "/v1/pool/{reservation}", get_reservation, HTTP_BODY_NONE, SCOPE_READ, NO_QUERY},
@@ -56,6 +57,8 @@ static const struct http_route routes[] = {
 	{HTTP_POST,   SANDBOX "/resume",  resume_sandbox,   HTTP_BODY_JSON,   SCOPE_WRITE, NO_QUERY},
 	{HTTP_POST,   SANDBOX "/stop",    stop_sandbox,     HTTP_BODY_NONE,   SCOPE_WRITE, NO_QUERY},
 	{HTTP_POST,   SANDBOX "/extend",  extend_sandbox,   HTTP_BODY_JSON,   SCOPE_WRITE, NO_QUERY},
+
+	{HTTP_GET,    SANDBOX "/results", get_result,       HTTP_BODY_NONE,   SCOPE_READ, QUERY("path"), .audit = AUDIT_READ},
 
 	{HTTP_POST,   SANDBOX "/snapshots", create_snapshot, HTTP_BODY_JSON, SCOPE_WRITE, NO_QUERY},
 	{HTTP_POST,   SANDBOX "/fork",    fork_sandbox,     HTTP_BODY_JSON,   SCOPE_WRITE, NO_QUERY},

@@ -4,7 +4,6 @@
 #include "build/dockerfile/dockerfile_plan.h"
 #include "build/inside.h"
 #include "build/recipe/recipe.h"
-#include "build/registry/pull.h"
 #include "build/transfer/image_find.h"
 #include "sandbox/storage/template.h"
 
@@ -38,14 +37,12 @@ static int refuse_name(const char *reference, struct err *err)
 /* Whether it can be pulled, as far as its name and the settings tell. */
 static int check_reference(const struct search *s, const char *reference, struct err *err)
 {
-	const struct pull_wish wish = {
+	const struct image_wish wish = {
 		.project_id = s->project_id, .ref = reference, .field = "dockerfile"};
-	struct pull *pull;
 
-	if (pull_plan(s->bs, &wish, &pull, err) < 0)
-		return err_prefix(err, "there is no template '%.64s'", reference);
-	pull_free(pull);
-	return 0;
+	return image_check(s->bs, &wish, err) < 0
+	               ? err_prefix(err, "there is no template '%.64s'", reference)
+	               : 0;
 }
 
 static uint64_t oldest_us(const struct build *b)
@@ -141,8 +138,34 @@ bool bases_are_due(const struct build *b)
 	return json_object_get(b->recipe, "pulls") != NULL;
 }
 
-/* All are here. */
-static int plan_again(struct build *b, struct err *err)
+/* What errors call the image: a Dockerfile, or the field that another wire has for it. */
+static const char *field_of(const struct build *b)
+{
+	const char *field =
+		json_string_value(json_object_get(json_object_get(b->recipe, "source"), "field"));
+
+	return field ? field : "dockerfile";
+}
+
+static bool is_foreign(const struct build *b)
+{
+	return json_object_get(json_object_get(b->recipe, "source"), "wire") != NULL;
+}
+
+static int plan_foreign(struct build *b, json_t **ret, struct err *err)
+{
+	const struct builds_config *c = &b->owner->config;
+	const char *reference =
+		json_string_value(json_array_get(json_object_get(b->recipe, "pulls"), 0));
+	const struct template *t =
+		reference ? image_peek(b->owner, b->project_id, reference) : NULL;
+
+	if (!t || !c->plan_foreign)
+		return err_set(err, ERR_GONE, 0, "the image that it starts from was removed");
+	return c->plan_foreign(b->recipe, t, ret, err);
+}
+
+static int plan_dockerfile(const struct build *b, json_t **ret, struct err *err)
 {
 	const json_t *source = json_object_get(b->recipe, "source");
 	const json_t *args = json_object_get(source, "build_args");
@@ -154,9 +177,16 @@ static int plan_again(struct build *b, struct err *err)
 		.target = json_string_value(json_object_get(source, "target")),
 		.build_args = json_is_object(args) ? args : NULL};
 	const struct search s = {.bs = b->owner, .project_id = b->project_id, .takes_pulled = true};
+
+	return wish.text ? make_plan(&s, &wish, ret, err)
+	                 : err_set(err, ERR_INTERNAL, 0, "the build has lost its Dockerfile");
+}
+
+/* All are here. */
+static int plan_again(struct build *b, struct err *err)
+{
 	json_t *recipe;
-	int r = wish.text ? make_plan(&s, &wish, &recipe, err)
-	                  : err_set(err, ERR_INTERNAL, 0, "the build has lost its Dockerfile");
+	int r = is_foreign(b) ? plan_foreign(b, &recipe, err) : plan_dockerfile(b, &recipe, err);
 
 	if (r < 0)
 		return r;
@@ -199,7 +229,10 @@ static void on_pulled(const struct err *failed, void *arg)
 
 	if (failed) {
 		err = *failed;
-		(void)err_prefix(&err, "FROM '%.64s', which is no template", p->reference);
+		(void)err_prefix(&err,
+		                 is_foreign(b) ? "the image '%.64s'"
+		                               : "FROM '%.64s', which is no template",
+		                 p->reference);
 	}
 	bases_leave(b);
 	job_on_base(b, failed ? &err : NULL);
@@ -220,7 +253,7 @@ static int find_one(struct build *b, const char *reference, struct template **re
 {
 	const struct image_wish wish = {.project_id = b->project_id,
 	                                .ref = reference,
-	                                .field = "dockerfile",
+	                                .field = field_of(b),
 	                                .oldest_us = oldest_us(b)};
 	auto_free char *line = xasprintf("== pull: %s", reference);
 	int r;

@@ -7,6 +7,9 @@
  *	request --> a plan that leaves those images open, and `pulls`, `source` in the recipe
  *	build begins --> pulled one after the other --> the plan is made again, with what they are
  *
+ * A build of another wire does the same with its one image; its recipe's `source` has `wire` then,
+ * and that wire makes the plan again (plan_foreign()).
+ *
  * The first plan is there to refuse what is wrong at once; what the images themselves say (their
  * variables, user, ONBUILD) is known to the second one only. A pulled image is found by later
  * builds and creates, as those of creates are (build/transfer/image_find.h).

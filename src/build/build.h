@@ -38,6 +38,7 @@
 
 struct builds;
 struct build;
+struct template;
 
 enum build_state {
 	BUILD_QUEUED,
@@ -61,6 +62,10 @@ struct builds_config {
 	struct registries_config registries; /* that images are pulled from */
 	/* Checks the manifest of an image that somebody else has made. */
 	int (*check_manifest)(const json_t *manifest, struct err *err);
+	/* Makes the recipe of another wire's build once the image that it starts from is here, out
+	 * of the one that was started (build/bases.h). The caller owns it. */
+	int (*plan_foreign)(const json_t *started, const struct template *from, json_t **ret,
+	                    struct err *err);
 	uint64_t cache_bytes_max;
 	uint64_t sets_bytes_max; /* of packages (build/set.h) */
 };

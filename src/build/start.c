@@ -106,14 +106,15 @@ static int find_image(struct build *b, struct err *err)
 
 static int find_start(struct build *b, struct err *err)
 {
-	const char *suite = recipe_suite(b->recipe);
 	auto_free char *sources = NULL;
+	const char *suite;
 	int r = 0;
 
 	if (bases_are_due(b))
 		r = bases_find(b, err);
 	if (r != 0)
 		return r;
+	suite = recipe_suite(b->recipe); /* of what it is now */
 	if (part_is_any(b)) {
 		b->archive_date = b->created_us / 1000000; /* no file in it is newer */
 		if (part_count(b) == 0)                    /* the template is what it starts from */

@@ -24,6 +24,7 @@ static const struct {
 	{"ps",      cmd_ps,         "list sandboxes, or the execs of one"},
 	{"inspect", cmd_inspect,    "show everything about a sandbox or an exec"},
 	{"logs",    cmd_logs,       "print what an exec has written"},
+	{"results", cmd_results,    "list and fetch what is kept of a sandbox that has ended"},
 	{"url",     cmd_url,        "open a port, and print the link to it"},
 	{"port-forward", cmd_port_forward, "connect a port of this machine to one inside"},
 	{"cp",      cmd_cp,         "copy files in and out"},

@@ -45,6 +45,12 @@ void compat_close(struct api *api)
 			faces[i]->close(api);
 }
 
+int compat_plan_build(const json_t *started, const struct template *from, json_t **ret,
+                      struct err *err)
+{
+	return e2b_face.plan_build(started, from, ret, err);
+}
+
 static const struct face *face_of(const struct http_req *req)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(faces); i++)

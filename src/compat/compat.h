@@ -25,6 +25,9 @@ struct face {
 	http_fn divert;                 /* as of struct http_app; NULL: it diverts nothing */
 	http_fn authorize;              /* NULL: api_authorize() */
 	void (*fail)(struct http_req *req, const struct err *err); /* answers with err */
+	/* As plan_foreign() of struct builds_config; NULL: it starts no builds. */
+	int (*plan_build)(const json_t *started, const struct template *from, json_t **ret,
+	                  struct err *err);
 };
 extern const struct face e2b_face, vercel_face;
 
@@ -38,3 +41,6 @@ int compat_admits(struct http_req *req, const char *id, uint16_t port, struct sa
                   char ret_host[PREVIEW_HOST_SIZE]);
 int compat_authorize(struct http_req *req, struct err *err);
 int compat_fail(struct http_req *req, const struct err *err);
+/* plan_foreign() of struct builds_config. */
+int compat_plan_build(const json_t *started, const struct template *from, json_t **ret,
+                      struct err *err);

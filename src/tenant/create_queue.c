@@ -19,11 +19,15 @@
 #define MADE_MAX      8  /* in one look */
 #define FULL_KEYS_MAX 16 /* in one look at a project */
 
+#define REQUEST_ID_SIZE 65
+
 struct create_waiter {
 	struct list link; /* in its share's items */
 	struct create_queue *queue;
 	struct share *share;
-	char key_id[ID_SIZE];
+	char key_id[ID_SIZE], batch_id[ID_SIZE];
+	char request_id[REQUEST_ID_SIZE];
+	uint64_t since_us, until_us;
 	struct err why; /* it was refused last */
 	struct loop_timer *deadline;
 	const struct create_waiter_ops *ops;
@@ -215,6 +219,24 @@ static void on_deadline(struct loop *loop, void *arg)
 	give_up(w, &err);
 }
 
+void create_queue_each(const struct create_queue *q, const char *project_id,
+                       void (*fn)(const struct create_waiting *w, void *arg), void *arg)
+{
+	const struct share *share = share_of(q, project_id);
+	size_t position = 0;
+
+	list_for_each (&share->creates.items, const struct create_waiter, w, link) {
+		const struct create_waiting told = {.request_id = w->request_id,
+		                                    .batch_id = w->batch_id,
+		                                    .position = ++position,
+		                                    .since_us = w->since_us,
+		                                    .until_us = w->until_us,
+		                                    .why = reason(w)};
+
+		fn(&told, arg);
+	}
+}
+
 static int refuse(const struct share *share, struct err *err)
 {
 	(void)err_set(err, ERR_LIMIT, 0,
@@ -256,6 +278,12 @@ int create_queue_join(struct create_queue *q, const struct create_wait *wait,
 	*w = (struct create_waiter){
 		.queue = q, .share = share, .why = *wait->why, .ops = ops, .arg = arg};
 	(void)snprintf(w->key_id, sizeof(w->key_id), "%s", wait->key_id);
+	(void)snprintf(w->request_id, sizeof(w->request_id), "%s",
+	               wait->request_id ? wait->request_id : "");
+	(void)snprintf(w->batch_id, sizeof(w->batch_id), "%s",
+	               wait->batch_id ? wait->batch_id : "");
+	w->since_us = loop_now_us(q->config.loop);
+	w->until_us = wait->until_us;
 	w->deadline = loop_timer_new(q->config.loop, on_deadline, w);
 	loop_timer_set(w->deadline, wait->until_us);
 	fair_push(&q->turns, &share->creates, &w->link);

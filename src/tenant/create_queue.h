@@ -49,8 +49,10 @@ struct create_waiter_ops {
 
 struct create_wait { /* borrowed for the call */
 	const char *project_id, *key_id;
-	uint64_t until_us;     /* steady */
-	const struct err *why; /* it was refused */
+	const char *request_id; /* what its client calls it; cut off where it is too long */
+	const char *batch_id;   /* that it belongs to, or NULL */
+	uint64_t until_us;      /* steady */
+	const struct err *why;  /* it was refused */
 };
 /* The waiter is the queue's, until one of its ops ends it or it leaves. */
 must_check int create_queue_join(struct create_queue *q, const struct create_wait *wait,
@@ -58,6 +60,17 @@ must_check int create_queue_join(struct create_queue *q, const struct create_wai
                                  struct create_waiter **ret, struct err *err);
 void create_queue_leave(struct create_waiter *w);             /* its caller is gone; NULL is fine */
 size_t create_waiter_position(const struct create_waiter *w); /* among its project's, from 1 */
+
+/* What is known of one that waits; borrowed for the call. */
+struct create_waiting {
+	const char *request_id, *batch_id; /* "": none */
+	size_t position;                   /* among its project's, from 1 */
+	uint64_t since_us, until_us;       /* steady */
+	const struct err *why;             /* there is no room for it */
+};
+/* Those of the project, in their order. */
+void create_queue_each(const struct create_queue *q, const char *project_id,
+                       void (*fn)(const struct create_waiting *w, void *arg), void *arg);
 
 /* Whether a refusal may pass while one waits. */
 bool create_queue_helps(const struct err *err);

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Template.build() of E2B's published client: steps, files, tags and start commands become templates of ours; what cannot be is refused by name."""
 
+import socket
 from contextlib import contextmanager
 
 import pytest
 from cloche import Client
-from harness.daemon import Daemon, free_port
+from harness.daemon import LEAST_S, PATIENCE, Daemon, free_port, wait_for
 from harness.dockerfiles import base_layer
 from harness.oci import Tar, layout_of
 from harness.registry import Registry
@@ -175,6 +176,21 @@ def test_an_image_without_e2b_s_user_gets_one(builder, tmp_path):
     finally:
         registry.close()
     assert in_sandbox("of-plain", "cat by; whoami; pwd; sudo whoami").split() == ["user", "/home/user"] * 2 + ["root"]
+
+
+def test_a_build_whose_image_takes_long_is_answered_at_once(builder):
+    """The registry takes the call and says nothing: the client has its answer, and the build tells what it waits for."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        image = f"127.0.0.1:{silent.getsockname()[1]}/team/slow:1"
+        info = e2b.Template.build_in_background(e2b.Template().from_image(image).run_cmd("true"), "of-slow")
+        silent.settimeout(LEAST_S * PATIENCE)
+        peer, _ = silent.accept()  # the pull has begun, and the start was answered
+        wait_for(lambda: any(image in entry.message for entry in e2b.Template.get_build_status(info).log_entries), what="the pull in the build's log")
+        assert str(e2b.Template.get_build_status(info).status.value) == "building"
+        peer.close()
+    wait_for(lambda: str(e2b.Template.get_build_status(info).status.value) == "error", what="the build to fail")
+    status = e2b.Template.get_build_status(info)
+    assert image in status.reason.message and status.reason.step == "base"
 
 
 @pytest.mark.parametrize("steps, why", [

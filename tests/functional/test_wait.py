@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from cloche import Client, errors
+from harness.cli import Cli, Terminal
 from harness.daemon import Daemon, LEAST_S, PATIENCE, call, wait_for
 from harness.running import running
 
@@ -236,6 +237,94 @@ def test_after_a_kill_nothing_of_a_wait_is_left_and_its_key_makes_one(own, tenan
     made = json.load(again.getresponse())
     again.close()
     assert [s.id for s in tenant.client.list()] == [made["id"]]
+
+
+def line_of(tenant, query=""):
+    status, reply = call(tenant.daemon, "GET", f"/v1/creates{query}", key=tenant.key)
+    assert status == 200, reply
+    return reply
+
+
+def test_where_a_create_stands_is_told_to_its_project_alone(tenant_of):
+    tenant, other = tenant_of(), tenant_of("other")
+    tenant.limit(sandboxes=1)
+    first = tenant.client.create()
+    mine = [begin_wait(tenant, {"X-Request-Id": name}) for name in ("one", "two", "x" * 65)]  # the last is none: it gets a fresh one
+    tenant.await_queued(3)
+    reply = line_of(tenant)
+    assert reply["waiting"] == 3 and [c["position"] for c in reply["creates"]] == [1, 2, 3]
+    assert [c["request_id"] for c in reply["creates"]][:2] == ["one", "two"] and reply["creates"][2]["request_id"].startswith("req_")
+    assert {(c["why"], c["batch_id"]) for c in reply["creates"]} == {("quota_exceeded", None)}
+    assert all(0 < c["left_ms"] <= LONG_MS and c["waited_ms"] < LONG_MS and "sandboxes" in c["message"] for c in reply["creates"])
+    assert [c["position"] for c in line_of(tenant, "?request=two")["creates"]] == [2] and line_of(tenant, "?request=nobody")["creates"] == []
+    assert len(line_of(tenant, "?limit=1")["creates"]) == 1 and line_of(tenant, "?limit=1")["waiting"] == 3
+    assert line_of(other) == {"waiting": 0, "creates": []}
+    assert call(tenant.daemon, "GET", "/v1/creates?limit=0", key=tenant.key)[0] == 400
+    assert tenant.client.waiting_creates()[0]["request_id"] == "one"
+    first.delete()
+    [w.getresponse().read() for w in mine[:1]]
+    wait_for(lambda: [c["request_id"] for c in line_of(tenant)["creates"]][:1] == ["two"], what="the next one to be first")
+    [w.close() for w in mine]
+
+
+def test_who_waits_at_a_terminal_is_told_its_place(tenant_of):
+    tenant = tenant_of()
+    tenant.limit(sandboxes=1)
+    first = tenant.client.create()
+    cli = Cli(tenant.daemon)
+    cli.env["CLOCHE_API_KEY"] = tenant.key
+    terminal = Terminal(cli, "create", "--wait", "5m")
+    terminal.expect("creating the sandbox, ")
+    terminal.expect("number 1 of 1 that wait for room")
+    assert "quota_exceeded" in cli.ok("pool", "waiting")
+    first.delete()
+    terminal.expect("sb_")
+    assert terminal.finish() == 0
+
+
+WIRES = {
+    "e2b": ("/v2/sandboxes", {"templateID": "base"}, 201, 429),
+    "e2b-v1": ("/sandboxes", {"templateID": "base"}, 201, 429),
+    "vercel": ("/vercel/api/v2/sandboxes", {"persistent": False}, 200, 429),
+}
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_creates_of_other_wires_wait_too(tenant_of, wire):
+    path, body, made, _ = WIRES[wire]
+    tenant = tenant_of()
+    tenant.limit(sandboxes=1)
+    first = tenant.client.create()
+    with ThreadPoolExecutor(1) as pool:
+        second = pool.submit(lambda: call(tenant.daemon, "POST", path, body, headers={"Cloche-Wait-Ms": str(LONG_MS)}, key=tenant.key))
+        tenant.await_queued(1)
+        assert tenant.queued()[0]["wait_ms"] == LONG_MS and not second.done()
+        first.delete()
+        status, reply = second.result()
+    assert status == made, reply
+    assert len(list(tenant.client.list())) == 1
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_creates_of_other_wires_are_refused_when_their_wait_is_over(tenant_of, wire):
+    path, body, _, refused = WIRES[wire]
+    tenant = tenant_of()
+    tenant.limit(sandboxes=1)
+    tenant.client.create()
+    for wait, status in (("0", refused), ("50", refused), ("soon", 400), ("-1", 400), ("3600001", 400)):
+        told, reply = call(tenant.daemon, "POST", path, body, headers={"Cloche-Wait-Ms": wait}, key=tenant.key)
+        assert told == status, (wait, reply)
+    assert [q["wait_ms"] for q in tenant.queued()] == [50]
+    assert len(list(tenant.client.list())) == 1
+
+
+def test_without_a_header_the_setting_says_how_long_other_wires_wait():
+    with running(Daemon("--default-memory", "64MiB", "--sandboxes-max", "1", "--pool-max", "0", "--compat-wait", "70ms")) as daemon, Client(daemon.url, daemon.key) as client:
+        client.create()
+        for path, body, _, _ in WIRES.values():
+            status, reply = call(daemon, "POST", path, body)
+            assert status in (429, 503), reply
+        assert [e["data"]["wait_ms"] for e in client.events(type="create.queued")] == [70] * 3
 
 
 def test_a_daemon_that_stops_refuses_those_who_wait():

@@ -65,6 +65,8 @@ class SandboxFields(TypedDict, total=False):
     """Opened to the outside: port_url() says where."""
     wait: Optional[float]
     """Seconds that the create may wait for room while the project's quota or the host is full; 0 or without: it is refused at once."""
+    results: Optional[Sequence[str]]
+    """Paths of files and directories that are kept when it ends, however it ends: `read_result()` gives them, as long as the daemon remembers it."""
     get_or_create: Optional[bool]
     """The one of that name is taken if there is one: `Sandbox.get_or_create()` says it shorter."""
     idempotency_key: Optional[str]

@@ -176,8 +176,10 @@ def create_body(
     snapshot: Optional[str] = None,
     memory: Optional[bool] = None,
     wait: Optional[float] = None,
+    results: Optional[Sequence[str]] = None,
 ) -> Json:
     return {
+        "results": None if results is None else list(results),
         "packages": None if packages is None else list(packages),
         "image": image,
         "pull": pull,
@@ -310,6 +312,7 @@ class SandboxInfo:
     paused_to: Optional[str]  # "disk" or "memory", while it is paused
     group: Optional[str]  # whose members it reaches
     alias: Optional[str]  # its host name there
+    results: Optional[Sequence[Mapping[str, Any]]]  # what is kept of it when it has ended
     raw: Mapping[str, Any]
 
     @classmethod
@@ -334,6 +337,7 @@ class SandboxInfo:
             paused_to=j.get("paused_to"),
             group=j.get("group"),
             alias=j.get("alias"),
+            results=j.get("results"),
             raw=j,
         )
 

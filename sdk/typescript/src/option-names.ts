@@ -32,6 +32,7 @@ const FIELDS: Names<SandboxFields & OtherSpellings> = {
   engine: 1,
   minGrade: 1,
   waitMs: 1,
+  results: 1,
   network: 1,
   ports: 1,
   source: 1,

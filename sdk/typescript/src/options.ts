@@ -73,6 +73,8 @@ export interface SandboxFields {
   minGrade?: "process" | "emulated" | "hardware";
   /** How long the create may wait for room while the project's quota or the host is full; 0 or without: it is refused at once. */
   waitMs?: number;
+  /** Paths of files and directories that are kept when it ends, however it ends: readResult() gives them, as long as the daemon remembers it. */
+  results?: readonly string[];
   network?: NetworkPolicy;
   /** Opened to the outside: portUrl() says where. */
   ports?: readonly number[];
@@ -87,6 +89,15 @@ export interface SandboxFields {
 }
 
 export type SandboxState = "creating" | "running" | "pausing" | "paused" | "stopping" | "stopped" | "failed";
+
+/** A file or directory of a sandbox that is kept when that has ended. `why`: it is missing for this reason. */
+export interface KeptResult {
+  path: string;
+  state: "awaited" | "kept" | "missing";
+  type: "file" | "directory" | null;
+  bytes: number;
+  why: string | null;
+}
 
 export class SandboxInfo {
   readonly id: string;
@@ -114,6 +125,8 @@ export class SandboxInfo {
   readonly pausedTo: "disk" | "memory" | null;
   /** That it was started from. */
   readonly snapshotId: string | null;
+  /** What is kept of it when it has ended; null: nothing was asked for. */
+  readonly results: readonly KeptResult[] | null;
 
   constructor(readonly raw: Json) {
     this.id = raw["id"];
@@ -135,6 +148,7 @@ export class SandboxInfo {
     this.resumed = raw["resumed"] ?? false;
     this.pausedTo = raw["paused_to"] ?? null;
     this.snapshotId = raw["snapshot_id"] ?? null;
+    this.results = raw["results"] ?? null;
   }
 }
 
@@ -177,6 +191,7 @@ export function createBody(options: SandboxFields): Json {
     engine: options.engine,
     min_grade: options.minGrade,
     wait_ms: options.waitMs,
+    results: options.results,
     network: options.network,
     ports: options.ports,
     source: options.source,

@@ -27,6 +27,7 @@ import { checkNames } from "./names.js";
 import { checkOptions } from "./option-names.js";
 import { type LanguageWord, type NetworkPolicy, type Port, type SandboxFields, SandboxInfo, type SandboxState, type Snapshot, createBody, idOf } from "./options.js";
 import { type CommandParams, FinishedCommand, type OtherSpellings, RunningCommand, ownWords } from "./spellings.js";
+import { readAll } from "./transport.js";
 import { FOREVER, type Json, NDJSON, type RequestParts, type Source, jsonLines, request } from "./wire.js";
 
 export interface SandboxOptions extends SandboxFields {
@@ -405,6 +406,11 @@ export class Sandbox {
     return this.readFile(path);
   }
 
+  /** One of its `results`, once it has ended: a file's bytes, or a directory as a tar. NotFound where none could be kept, and why. */
+  async readResult(path: string): Promise<Uint8Array> {
+    return readAll(await this.client.open(request("GET", ["sandboxes", this.id, "results"], { query: { path }, timeoutMs: FOREVER })));
+  }
+
   /**
    * Saves what it is at this moment, to start others from. With `memory` its running programs
    * too; a TCP connection that is open is then refused, or found closed in the copies (`onConnection`). With `keepLast` so
@@ -589,6 +595,11 @@ export class Client extends Daemon {
   /** Ends all sandboxes of a batch, and those that it still waits for: {batch_id, deleted}. */
   deleteBatch(batchId: string): Promise<Json> {
     return this.call(request("DELETE", ["batches", batchId]));
+  }
+
+  /** The project's creates that wait for room (`waitMs`), in their order: {position, request_id, batch_id, why, message, waited_ms, left_ms}. */
+  async waitingCreates(): Promise<Json[]> {
+    return (await this.call(request("GET", ["creates"])))["creates"];
   }
 
   /**

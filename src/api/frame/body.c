@@ -7,6 +7,7 @@
 #include "build/recipe/package.h"
 #include "proto/start.h"
 #include "sandbox/code/language.h"
+#include "sandbox/lifecycle/results.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -304,6 +305,7 @@ int body_read_create(const json_t *body, struct sandbox_spec *ret, bool *ret_get
 		{"paused_time_counts", JSON_FIELD_BOOL, &ret->counts_paused},
 		{"get_or_create",   JSON_FIELD_BOOL,   ret_get},
 		{"ports",           JSON_FIELD_ARRAY,  &ports, .max = PORTS_MAX},
+		{"results",         JSON_FIELD_ARRAY,  &ret->results, .max = RESULTS_MAX},
 	};
 	/* clang-format on */
 	struct json_field rows[SANDBOX_FIELDS + ARRAY_SIZE(own)];
@@ -322,6 +324,8 @@ int body_read_create(const json_t *body, struct sandbox_spec *ret, bool *ret_get
 	if (*ret_get && !ret->name)
 		return err_field(err, "name", "is required with get_or_create");
 	r = ports ? read_ports(ports, ret_ports, err) : 0;
+	if (r == 0)
+		r = results_check(ret->results, ret->is_persistent, err);
 	if (r == 0 && ret->language)
 		r = language_check(ret->language, "language", &language, err);
 	if (r < 0)

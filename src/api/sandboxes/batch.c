@@ -241,6 +241,8 @@ static int wait_for_room(struct batch *b, const struct err *why, struct err *err
 {
 	const struct create_wait wait = {.project_id = b->project_id,
 	                                 .key_id = b->spec.key_id,
+	                                 .request_id = http_request_id(b->req),
+	                                 .batch_id = b->id,
 	                                 .until_us = b->until_us,
 	                                 .why = why};
 

@@ -2,8 +2,10 @@
 #include "api/sandboxes/create_wait.h"
 
 #include "api/frame/access.h"
+#include "api/frame/body.h"
 #include "api/frame/find.h"
 #include "base/clock.h"
+#include "base/parse.h"
 #include "tenant/create_queue.h"
 
 struct waiting {
@@ -66,6 +68,18 @@ static void tell(const struct http_req *req, const struct waiting *w, uint64_t w
 	event_end(&e);
 }
 
+int create_wait_foreign(const struct http_req *req, uint64_t *ret_wait_ms, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *text = http_header(req, CREATE_WAIT_HEADER);
+
+	*ret_wait_ms = api->compat_wait_ms;
+	if (text && parse_u64(text, WAIT_MS_MAX, ret_wait_ms) < 0)
+		return err_field(err, CREATE_WAIT_HEADER,
+		                 "must be a number of milliseconds, an hour at most");
+	return 0;
+}
+
 int create_or_wait(struct http_req *req, create_fn make_now, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
@@ -75,6 +89,7 @@ int create_or_wait(struct http_req *req, create_fn make_now, struct err *err)
 	int r = make_now(req, &wait_ms, &why);
 	const struct create_wait wait = {.project_id = caller_project(req),
 	                                 .key_id = key_id(http_user(req)),
+	                                 .request_id = http_request_id(req),
 	                                 .until_us = http_begun_us(req) + wait_ms * 1000,
 	                                 .why = &why};
 

@@ -139,6 +139,18 @@ const struct template *image_peek(struct builds *bs, const char *project_id, con
 	return t;
 }
 
+int image_check(struct builds *bs, const struct image_wish *image, struct err *err)
+{
+	const struct pull_wish wish = {
+		.project_id = image->project_id, .ref = image->ref, .field = image->field};
+	struct pull *pull;
+	int r = pull_plan(bs, &wish, &pull, err);
+
+	if (r == 0)
+		pull_free(pull);
+	return r;
+}
+
 int image_find(struct builds *bs, const struct image_wish *image, struct template **ret,
                struct image_wait *w, struct err *err)
 {

@@ -35,5 +35,7 @@ struct image_wish { /* borrowed for the call */
 /* 0: *ret is its template. 1: it is being pulled, and *w is called. */
 must_check int image_find(struct builds *bs, const struct image_wish *wish, struct template **ret,
                           struct image_wait *w, struct err *err);
+/* Whether it could be pulled, as far as its name and the settings tell. */
+must_check int image_check(struct builds *bs, const struct image_wish *wish, struct err *err);
 /* Its template if it was pulled, at whatever time; or NULL. */
 const struct template *image_peek(struct builds *bs, const char *project_id, const char *ref);

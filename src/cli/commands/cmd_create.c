@@ -18,7 +18,19 @@ struct create {
 	struct sandbox_opts sandbox;
 	struct life_opts life;
 	struct source_opts source;
+	struct opt_list results;
 };
+
+/* The batch waits for room: told to who sits at a terminal, who else sees nothing happen. */
+static void tell_queued(const json_t *event)
+{
+	if (isatty(STDERR_FILENO))
+		(void)fprintf(stderr,
+		              "cloche: sandbox %" PRIu64 " waits for room (%s), number %" PRIu64
+		              " of %" PRIu64 "\n",
+		              command_number(event, "index"), command_text(event, "why"),
+		              command_number(event, "position"), command_number(event, "waiting"));
+}
 
 /* Prints the id of each as it becomes ready; what fails is told when all others are there. */
 static int take_line(void *arg, const char *line, size_t len, struct err *err)
@@ -35,6 +47,8 @@ static int take_line(void *arg, const char *line, size_t len, struct err *err)
 		printf("%.*s\n", (int)len, line);
 	else if (strcmp(type, "sandbox") == 0)
 		printf("%s\n", command_text(json_object_get(event, "sandbox"), "id"));
+	else if (strcmp(type, "queued") == 0)
+		tell_queued(event);
 	else if (strcmp(type, "failed") == 0)
 		(void)fprintf(stderr, "cloche: sandbox %" PRIu64 ": %s\n",
 		              command_number(event, "index"), command_text(error, "message"));
@@ -60,18 +74,27 @@ static int create(struct command *c, struct err *err)
 {
 	const struct create *opts = c->arg;
 	auto_free char *path = remote_path("sandboxes");
-	auto_json json_t *body = NULL, *reply = NULL;
+	auto_json json_t *body = NULL, *reply = NULL, *results = NULL;
 	int r = sandbox_opts_to_json(&opts->sandbox, opts->life.timeout_ms, &body, err);
 
 	if (r < 0)
 		return r;
 	life_opts_to_json(&opts->life, body);
+	if (opts->results.n > 0) {
+		r = argv_to_json((char *const *)unconst(opts->results.items), opts->results.n,
+		                 &results, err);
+		if (r < 0)
+			return r;
+		(void)json_object_set(body, "results", results);
+	}
 	r = source_opts_to_json(&opts->source, body, err);
 	if (r == 0 && !opts->life.is_get)
 		r = packages_prepare(c->remote, body, err);
 	if (r < 0)
 		return r;
 	remote_note(c->remote, fresh_note(&opts->sandbox));
+	if (opts->sandbox.wait_ms > 0)
+		remote_note_queue(c->remote);
 	if (opts->count > 0)
 		return create_many(c, opts->count, body, err);
 	r = command_ask(c, "POST", path, body, &reply, err);
@@ -90,6 +113,8 @@ int cmd_create(int argc, char **argv)
 		SANDBOX_OPT_ROWS(opts.sandbox),
 		LIFE_OPT_ROWS(opts.life),
 		SOURCE_OPT_ROWS(opts.source),
+		{0, "result", OPT_LIST, &opts.results, "PATH",
+	         "keep this file or directory when it ends, for 'cloche results'; may be repeated"},
 	};
 	const struct manual manual = {
 		.name = "create",
@@ -104,6 +129,7 @@ int cmd_create(int argc, char **argv)
 			    "  cloche create --template python --package pandas --package apt:jq\n"
 			    "  cloche create --git https://git.example.com/team/app.git --depth 1\n"
 			    "  cloche create --count 64 --wait 10m --timeout 15m\n"
+			    "  cloche create --result score.json --timeout 10m\n"
 			    "  cloche create --get-or-create --name agent --persistent "
 			    "--idle-timeout 10m",
 		.opts = rows,
@@ -112,5 +138,6 @@ int cmd_create(int argc, char **argv)
 	int status = command_main(&manual, argc, argv, create, &opts);
 
 	sandbox_opts_done(&opts.sandbox);
+	opt_list_done(&opts.results);
 	return status;
 }

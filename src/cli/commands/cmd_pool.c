@@ -59,6 +59,17 @@ static const struct resource reservations = {.plural = "pool",
                                              .n_columns = ARRAY_SIZE(columns),
                                              .printed = "id"};
 
+static const struct column waiting_columns[] = {
+	{"PLACE", "position", cell_number},
+	{"REQUEST", "request_id"},
+	{"BATCH", "batch_id"},
+	{"WHY", "why"},
+	{"WAITED (ms)", "waited_ms", cell_number},
+	{"LEFT (ms)", "left_ms", cell_number},
+};
+static const struct resource waiting = {
+	.plural = "creates", .columns = waiting_columns, .n_columns = ARRAY_SIZE(waiting_columns)};
+
 static const struct subcommand subcommands[] = {
 	{"reserve", reserve, "[OPTIONS]",
          "Has sandboxes made ahead for creates that will come soon, and prints the reservation's "
@@ -71,6 +82,9 @@ static const struct subcommand subcommands[] = {
 	{"ls", resource_ls, "[OPTIONS]",
          "Lists the project's reservations, and how many sandboxes of each are ready.",
          "  cloche pool ls", .resource = &reservations},
+	{"waiting", resource_ls, "[OPTIONS]",
+         "Lists the project's creates that wait for room (--wait), in their order.",
+         "  cloche pool waiting", .resource = &waiting},
 	{"inspect", resource_inspect, "[OPTIONS] RESERVATION",
          "Shows all that is known of a reservation.", "  cloche pool inspect $id", .n_words = 1,
          .resource = &reservations},

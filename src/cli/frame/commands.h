@@ -25,6 +25,7 @@ int cmd_extend(int argc, char **argv);
 int cmd_rm(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_url(int argc, char **argv);
+int cmd_results(int argc, char **argv);
 int cmd_port_forward(int argc, char **argv);
 int cmd_history(int argc, char **argv);
 int cmd_usage(int argc, char **argv);

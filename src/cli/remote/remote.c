@@ -3,6 +3,8 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/id.h"
+#include "base/units.h"
 #include "cli/remote/saved_login.h"
 #include "cli/term/text.h"
 #include "cli/term/waiting.h"
@@ -15,6 +17,7 @@
 #define REPLY_MAX    (64 * 1024 * 1024) /* a sync exec's output, twice, in base64 */
 #define PATH_MAX_    (4 * 1024 * 1024)  /* a word has at most 128 KiB (execve(2)), thrice escaped */
 #define KEY_FILE_MAX 256
+#define ASK_US       (2 * SECOND_US) /* for a place in the line of creates */
 
 struct remote {
 	char *url, *key; /* key may be NULL */
@@ -22,11 +25,43 @@ struct remote {
 	struct http_client *client;
 	const char *note;
 	json_t *incomplete; /* of the last list; or NULL */
+	char request_id[ID_SIZE]; /* of a create that may wait for room; "" */
+	struct remote *asks;      /* meanwhile, where it stands; or NULL */
 };
 
 void remote_note(struct remote *r, const char *what)
 {
 	r->note = what;
+}
+
+void remote_note_queue(struct remote *r)
+{
+	if (isatty(STDERR_FILENO))
+		id_make(r->request_id, "req");
+}
+
+/* Over a connection of its own, since the create's is busy. Nobody misses what cannot be had. */
+static char *ask_place(void *arg)
+{
+	struct remote *r = arg;
+	auto_free char *path = remote_query(xstrdup("/v1/creates"), "request", r->request_id);
+	auto_json json_t *reply = NULL;
+	const json_t *one;
+	struct err err;
+
+	if (!r->asks && remote_open_again(r, &r->asks, &err) < 0)
+		return NULL;
+	http_client_set_deadline(r->asks->client, clock_steady_us() + ASK_US);
+	if (remote_call(r->asks, "GET", path, NULL, &reply, &err) < 0) {
+		remote_close(take_ptr(r->asks));
+		return NULL;
+	}
+	one = json_array_get(json_object_get(reply, "creates"), 0);
+	if (!one)
+		return NULL;
+	return xasprintf("number %lld of %lld that wait for room",
+	                 (long long)json_integer_value(json_object_get(one, "position")),
+	                 (long long)json_integer_value(json_object_get(reply, "waiting")));
 }
 
 struct http_client *remote_client(struct remote *r)
@@ -48,6 +83,7 @@ void remote_close(struct remote *r)
 {
 	if (!r)
 		return;
+	remote_close(r->asks);
 	http_client_close(r->client);
 	free(r->url);
 	free(r->key);
@@ -248,7 +284,8 @@ static int read_refusal(struct remote *r, int status, struct err *err)
 int remote_begin(struct remote *r, const char *method, const char *path,
                  const struct remote_request *request, struct err *err)
 {
-	struct http_field fields[3 + REMOTE_FIELDS_MAX] = {
+	const bool is_queued = r->request_id[0];
+	struct http_field fields[4 + REMOTE_FIELDS_MAX] = {
 		{"Accept", request->accept ? request->accept : "application/json"},
 		{"Authorization", r->bearer},
 	};
@@ -276,6 +313,10 @@ int remote_begin(struct remote *r, const char *method, const char *path,
 		fields[n_fields++] = (struct http_field){"X-Cloche-Project", project};
 		send.n_fields++;
 	}
+	if (is_queued) {
+		fields[n_fields++] = (struct http_field){"X-Request-Id", r->request_id};
+		send.n_fields++;
+	}
 	if (request->body && !text)
 		return err_set(err, ERR_INVALID_FIELD, 0, "a word is not valid UTF-8");
 	assert(request->n_fields <= REMOTE_FIELDS_MAX);
@@ -284,7 +325,11 @@ int remote_begin(struct remote *r, const char *method, const char *path,
 	rc = http_client_send(r->client, &send, err);
 	if (rc < 0)
 		return rc;
-	rc = waiting_head(r->client, r->note, &status, err);
+	rc = waiting_head(r->client,
+	                  &(struct waiting_line){
+				  .what = r->note, .more = is_queued ? ask_place : NULL, .arg = r},
+	                  &status, err);
+	r->request_id[0] = '\0';
 	if (rc < 0)
 		return rc;
 	if (request->ret_status) {

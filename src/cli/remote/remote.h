@@ -38,6 +38,9 @@ const char *remote_key(const struct remote *r); /* NULL: none is sent */
 /* What calls are doing from now on, for who waits at a terminal (waiting.h); borrowed. NULL, as at
  * first: nobody is told. */
 void remote_note(struct remote *r, const char *what);
+/* The next call is a create that may wait for room: who waits at a terminal is told its place in
+ * the line, too. */
+void remote_note_queue(struct remote *r);
 
 /* A path of the API: remote_path("sandboxes", id, "execs"), each segment escaped. For free(). */
 #define remote_path(...)                                                                           \

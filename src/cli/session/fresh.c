@@ -107,6 +107,8 @@ int fresh_create(struct remote *remote, const struct sandbox_opts *opts, char **
 	int r;
 
 	remote_note(remote, fresh_note(opts));
+	if (opts->wait_ms > 0)
+		remote_note_queue(remote);
 	r = sandbox_opts_to_json(opts, 0, &spec, err);
 
 	if (r == 0)

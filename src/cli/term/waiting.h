@@ -4,6 +4,13 @@
  * second second on, which is gone when the answer comes. */
 #include "http/client.h"
 
-/* As http_client_head(). what says what it is that takes long; NULL: nothing is told. */
-must_check int waiting_head(struct http_client *client, const char *what, int *ret_status,
-                            struct err *err);
+/* What is told: NULL as what: nothing. more, which may be NULL, gives words that are added, for
+ * free(), or NULL; it is asked as often as the line is drawn. */
+struct waiting_line {
+	const char *what;
+	char *(*more)(void *arg);
+	void *arg;
+};
+/* As http_client_head(). */
+must_check int waiting_head(struct http_client *client, const struct waiting_line *line,
+                            int *ret_status, struct err *err);

@@ -71,6 +71,9 @@ int e2b_delete_secret(struct http_req *req, struct err *err);
 int e2b_request_build(struct http_req *req, struct err *err);
 int e2b_get_upload_link(struct http_req *req, struct err *err);
 int e2b_upload_files(struct http_req *req, struct err *err);
+/* plan_build() of struct face. */
+int e2b_plan_build(const json_t *started, const struct template *from, json_t **ret,
+                   struct err *err);
 int e2b_start_build(struct http_req *req, struct err *err);
 int e2b_get_build_status(struct http_req *req, struct err *err);
 int e2b_list_tags(struct http_req *req, struct err *err);

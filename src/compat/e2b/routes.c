@@ -117,4 +117,5 @@ const struct face e2b_face = {
 	.divert = envd_divert,
 	.authorize = authorize,
 	.fail = e2b_fail,
+	.plan_build = e2b_plan_build,
 };

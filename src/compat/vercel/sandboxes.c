@@ -5,6 +5,7 @@
 #include "api/frame/find.h"
 #include "api/frame/late_reply.h"
 #include "api/frame/reply.h"
+#include "api/sandboxes/create_wait.h"
 
 #include "compat/vercel/handlers.h"
 #include "compat/vercel/wire.h"
@@ -44,13 +45,14 @@ static void on_running(struct vercel_sandbox *box, const struct err *err, void *
 	reply_send_late(&reply, req, 200);
 }
 
-static int start_vercel_sandbox(struct http_req *req, struct vercel_sandbox *box, bool is_resume,
-                                struct err *err)
+static int start_vercel_sandbox(struct http_req *req, struct vercel_sandbox *box, uint64_t wait_ms,
+                                bool is_resume, struct err *err)
 {
 	struct waiting *w = late_reply_new(req, sizeof(*w));
 	bool starts;
 	int r;
 
+	box->wait_ms = wait_ms;
 	/* on_running() may be called before vercel_sandbox_start() returns, if the sandbox runs
 	 * already. */
 	r = vercel_sandbox_start(box, on_running, w, &starts, err);
@@ -103,7 +105,7 @@ static int check_new(struct http_req *req, const char *space, const char *name, 
 static int make_vercel_sandbox(struct http_req *req, const char *space, const char *name,
                                struct vercel_sandbox_config *config,
                                struct vercel_sandbox_body *body, const char *snapshot,
-                               struct err *err)
+                               uint64_t wait_ms, struct err *err)
 {
 	const char *key = key_id(http_user(req));
 	char made[64];
@@ -123,7 +125,7 @@ static int make_vercel_sandbox(struct http_req *req, const char *space, const ch
 	box->config = *config;
 	*config = (struct vercel_sandbox_config){0};
 	box->source = take_ptr(body->source);
-	r = start_vercel_sandbox(req, box, /* is_resume= */ false, err);
+	r = start_vercel_sandbox(req, box, wait_ms, /* is_resume= */ false, err);
 	if (r < 0)
 		vercel_sandbox_free(box);
 	return r;
@@ -155,7 +157,7 @@ static int find_source(struct http_req *req, const char *theirs, char ret[ID_SIZ
 	return 1;
 }
 
-int vercel_create_sandbox(struct http_req *req, struct err *err)
+static int create_now(struct http_req *req, uint64_t *ret_wait_ms, struct err *err)
 {
 	auto_call(vercel_sandbox_config_done) struct vercel_sandbox_config config;
 	auto_call(vercel_sandbox_body_done) struct vercel_sandbox_body body = {0};
@@ -163,7 +165,9 @@ int vercel_create_sandbox(struct http_req *req, struct err *err)
 	int r;
 
 	vercel_sandbox_config_default(&config);
-	r = body_read_vercel_sandbox(http_json(req), BODY_CREATE, &config, &body, err);
+	r = create_wait_foreign(req, ret_wait_ms, err);
+	if (r == 0)
+		r = body_read_vercel_sandbox(http_json(req), BODY_CREATE, &config, &body, err);
 	if (r == 0 && !body.snapshot_id)
 		r = check_image(req, &config, err);
 	if (r == 0)
@@ -171,18 +175,25 @@ int vercel_create_sandbox(struct http_req *req, struct err *err)
 	if (r != 0)
 		return r;
 	return make_vercel_sandbox(req, body.space ? body.space : space_of(req), body.name, &config,
-	                           &body, snapshot, err);
+	                           &body, snapshot, *ret_wait_ms, err);
 }
 
-int vercel_fork_sandbox(struct http_req *req, struct err *err)
+int vercel_create_sandbox(struct http_req *req, struct err *err)
+{
+	return create_or_wait(req, create_now, err);
+}
+
+static int fork_now(struct http_req *req, uint64_t *ret_wait_ms, struct err *err)
 {
 	auto_call(vercel_sandbox_config_done) struct vercel_sandbox_config config = {0};
 	auto_call(vercel_sandbox_body_done) struct vercel_sandbox_body body = {0};
 	auto_free char *space = NULL; /* the source may have to give way to its fork */
 	char snapshot[ID_SIZE];
 	struct vercel_sandbox *box;
-	int r = find_vercel_sandbox(req, &box, err);
+	int r = create_wait_foreign(req, ret_wait_ms, err);
 
+	if (r == 0)
+		r = find_vercel_sandbox(req, &box, err);
 	if (r < 0)
 		return r;
 	vercel_sandbox_config_copy(&config, &box->config);
@@ -197,22 +208,36 @@ int vercel_fork_sandbox(struct http_req *req, struct err *err)
 		return 1;
 	}
 	space = xstrdup(body.space ? body.space : box->space);
-	return make_vercel_sandbox(req, space, body.name, &config, &body, snapshot, err);
+	return make_vercel_sandbox(req, space, body.name, &config, &body, snapshot, *ret_wait_ms,
+	                           err);
 }
 
-int vercel_get_sandbox(struct http_req *req, struct err *err)
+int vercel_fork_sandbox(struct http_req *req, struct err *err)
+{
+	return create_or_wait(req, fork_now, err);
+}
+
+/* A resume starts a session, which is a create. */
+static int get_now(struct http_req *req, uint64_t *ret_wait_ms, struct err *err)
 {
 	const char *resume = http_query(req, "resume");
 	struct reply reply;
 	struct vercel_sandbox *box;
-	int r = find_vercel_sandbox(req, &box, err);
+	int r = create_wait_foreign(req, ret_wait_ms, err);
 
+	if (r == 0)
+		r = find_vercel_sandbox(req, &box, err);
 	if (r < 0)
 		return r;
 	if ((resume && strcmp(resume, "true") == 0) || !vercel_sandbox_session(box))
-		return start_vercel_sandbox(req, box, /* is_resume= */ true, err);
+		return start_vercel_sandbox(req, box, *ret_wait_ms, /* is_resume= */ true, err);
 	put_all(reply_begin(&reply), box);
 	return reply_send(&reply, req, 200, err);
+}
+
+int vercel_get_sandbox(struct http_req *req, struct err *err)
+{
+	return create_or_wait(req, get_now, err);
 }
 
 static void put_item(struct json_writer *w, const void *object)

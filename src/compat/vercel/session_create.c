@@ -180,6 +180,7 @@ static int ask_for_sandbox(struct vercel_sandbox *box, struct session_creation *
 	                            .volumes = volumes,
 	                            .source = box->source,
 	                            .limits = make_limits(box),
+	                            .wait_ms = box->wait_ms,
 	                            .timeout_ms = box->config.timeout_ms,
 	                            .on_timeout = "stop",
 	                            .is_persistent = box->config.is_persistent};

@@ -78,6 +78,7 @@ struct vercel_sandbox {
 	struct list sessions;                              /* the newest is the last */
 	size_t n_sessions;
 	enum vercel_sandbox_phase phase;
+	uint64_t wait_ms;           /* of who starts it, for room */
 	bool is_doomed;             /* removed when its session has ended */
 	struct list starts, stops;  /* struct vercel_sandbox_wait */
 	bool is_manual;             /* of the snapshot that is being taken */

@@ -61,6 +61,8 @@ struct config {
 	uint32_t pool_reserve;
 	uint64_t pool_reserve_memory;
 	char **pool_languages;
+	uint64_t compat_wait_ms;
+	uint64_t results_sandbox, results_project;
 	bool is_metrics_open;
 	char *default_template;   /* of creates that name none */
 	char *default_engine;     /* likewise; NULL: the strongest that runs at full speed */

@@ -318,6 +318,8 @@ static int open_fleet(struct gateway *g, struct err *err)
 		.default_engine =
 			c->default_engine ? engine_find_name(c->default_engine)->number : 0,
 		.spool_bytes_max = c->spool_bytes,
+		.results_sandbox_max = c->results_sandbox,
+		.results_project_max = c->results_project,
 		.output_sandbox_max = c->output_sandbox,
 		.output_project_max = c->output_project,
 		.output_host_max = c->output_host,
@@ -377,6 +379,7 @@ static int open_builds(struct gateway *g, struct err *err)
 	                       .mirrors = c->registries_mirrors,
 	                       .credentials = c->registries_credentials},
 		.check_manifest = check_manifest,
+		.plan_foreign = compat_plan_build,
 		.cache_bytes_max = c->templates_cache,
 		.sets_bytes_max = c->templates_packages,
 	};
@@ -441,6 +444,7 @@ static int open_api(struct gateway *g, struct err *err)
 	                      .builds = g->builds,
 	                      .problems = g->problems,
 	                      .store = g->store,
+	                      .compat_wait_ms = g->site->config->compat_wait_ms,
 	                      .is_metrics_open = g->site->config->is_metrics_open,
 	                      .proc = {g->statm_fd, g->proc_fd_dir},
 	                      .doctor = g->site->doctor,

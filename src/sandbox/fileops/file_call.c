@@ -275,7 +275,8 @@ int file_call_start(struct sandbox *s, const struct start *op, const struct file
 int file_call_begin(struct sandbox *s, const struct start *op, const struct file_call_ops *ops,
                     void *arg, struct file_call **ret, struct err *err)
 {
-	if (s->state != SANDBOX_CREATING || !s->link || !link_is_healthy(s->link))
+	if ((s->state != SANDBOX_CREATING && s->state != SANDBOX_STOPPING) || !s->link ||
+	    !link_is_healthy(s->link))
 		return file_call_start(s, op, ops, arg, ret, err);
 	return start_on(s->link, s, op, ops, arg, ret, err);
 }

@@ -22,7 +22,7 @@ struct file_call_ops { /* NULL = not expected: the guest is then in error */
 must_check int file_call_start(struct sandbox *s, const struct start *op,
                                const struct file_call_ops *ops, void *arg, struct file_call **ret,
                                struct err *err);
-/* The same for a sandbox that is still being created. */
+/* The same for a sandbox that is still being created, or has begun to end. */
 must_check int file_call_begin(struct sandbox *s, const struct start *op,
                                const struct file_call_ops *ops, void *arg, struct file_call **ret,
                                struct err *err);

@@ -8,6 +8,7 @@
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/fleet/fleet_private.h"
 #include "sandbox/lifecycle/lifecycle.h"
+#include "sandbox/lifecycle/results.h"
 #include "sandbox/model/owner.h"
 #include "sandbox/model/registry.h"
 #include "sandbox/pool/pool.h"
@@ -111,6 +112,7 @@ static const struct spare_ops spare_ops = {
 static const struct stored_kind stored_kinds[] = {
 	{"sn", snapshots_tick, snapshot_is_known, snapshot_count_image},
 	{"vo", volumes_tick, volume_is_known, NULL},
+	{"res", results_tick, results_are_known, NULL},
 	{0},
 };
 

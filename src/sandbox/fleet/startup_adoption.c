@@ -29,6 +29,7 @@
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/fleet/fleet_private.h"
 #include "sandbox/lifecycle/lifecycle.h"
+#include "sandbox/lifecycle/results.h"
 #include "sandbox/model/registry.h"
 #include "sandbox/network/network.h"
 #include "sandbox/pool/pool.h"
@@ -127,7 +128,7 @@ static int load_context(const struct context_row *row, void *arg)
 	return 0;
 }
 
-/* A spool without a known exec is a leftover of a removal. */
+/* A spool without a known exec, and a result without a sandbox, are leftovers of a removal. */
 static void sweep_spools(struct adoption *a)
 {
 	auto_dir struct dir_reader dir = {.fd = -1};
@@ -135,7 +136,9 @@ static void sweep_spools(struct adoption *a)
 
 	(void)!dir_open(&dir, a->fleet->spool_fd, ".");
 	while ((name = dir_next(&dir)))
-		if (id_is_valid(name, "ex") && !is_known(a->execs, name))
+		if (!id_is_valid(name, "ex"))
+			results_sweep(a->fleet, dir.fd, name);
+		else if (!is_known(a->execs, name))
 			(void)unlinkat(dir.fd, name, 0);
 	dir_tell(&dir, "kept output");
 }

@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/lifecycle/lifecycle.h"
+#include "sandbox/lifecycle/results.h"
 #include "sandbox/model/owner.h"
 #include "sandbox/model/registry.h"
 #include "sandbox/model/sandbox_events.h"
@@ -72,6 +73,7 @@ void sandbox_forget(struct sandbox *s)
 	struct err err;
 
 	exec_remove_all(s);
+	results_drop(s);
 	if (store_delete_sandbox(s->fleet->config.store, s->id, &err) < 0)
 		log_error("sandbox.row_not_saved", "id=%s error='%s'", s->id, err.message);
 	sandbox_discard(s);
@@ -281,6 +283,8 @@ void sandbox_free(struct sandbox *s)
 	json_decref(s->source);
 	json_decref(s->packages);
 	json_decref(s->notes);
+	json_decref(s->results);
+	json_decref(s->result_files);
 	json_decref(s->end.detail);
 	free(s->group);
 	free(s->alias);

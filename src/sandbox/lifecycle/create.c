@@ -350,6 +350,7 @@ static void set_owner(struct sandbox *s, const char *project_id, const struct sa
 		s->env = json_deep_copy(spec->env);
 	}
 	s->notes = json_deep_copy(spec->notes);
+	s->results = json_deep_copy(spec->results);
 	s->exec_limits = spec->exec_limits;
 	s->timeout_ms = timeout_ms;
 	s->idle_timeout_ms = spec->idle_timeout_ms;

@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/lifecycle/lifecycle.h"
+#include "sandbox/lifecycle/results.h"
 #include "sandbox/model/registry.h"
 #include "sandbox/network/network.h"
 #include "sandbox/snapshot/snapshots.h"
@@ -79,7 +80,7 @@ static bool remove_some_execs(struct loop *loop, void *arg)
 static void remove_execs(struct sandbox *s)
 {
 	pause_forget(s);
-	if (!s->is_deleted || s->n_execs == 0) {
+	if (!s->is_deleted || s->results || s->n_execs == 0) {
 		life_next(s);
 		return;
 	}
@@ -165,11 +166,12 @@ static void end_parts(struct sandbox *s)
 }
 
 static const struct life_step end_steps[] = {
-	{"parts", end_parts},        /* what waits for it, runs in it or is connected to it */
-	{"guest", ask_delete},       /* asked again until the broker confirms */
-	{"callers", settle_callers}, /* tells those that wait for it to run */
-	{"execs", remove_execs},     /* and their output, if it is deleted */
-	{"record", close_end},       /* tells those that wait for its end */
+	{"results", results_collect}, /* its programs still run */
+	{"parts", end_parts},         /* what waits for it, runs in it or is connected to it */
+	{"guest", ask_delete},        /* asked again until the broker confirms */
+	{"callers", settle_callers},  /* tells those that wait for it to run */
+	{"execs", remove_execs},      /* and their output, if it is deleted */
+	{"record", close_end},        /* tells those that wait for its end */
 };
 /* For a sandbox that the broker does not know. */
 static const struct life_step end_steps_without_guest[] = {
@@ -184,6 +186,7 @@ static void begin_end(struct sandbox *s, enum sandbox_phase phase, enum end_caus
                       json_t *detail, const char *message)
 {
 	note_end(s, cause, detail, message);
+	s->ended_from = s->phase;
 	sandbox_move(s, phase);
 	sandbox_note(s);
 	life_begin(s, end_steps);
@@ -214,6 +217,7 @@ void sandbox_undo(struct sandbox *s, enum end_cause cause, const char *message,
 /* Continues an end that was cut short when the gateway was killed. */
 void sandbox_end_again(struct sandbox *s)
 {
+	s->ended_from = PHASE_ENDING;
 	life_begin(s, end_steps);
 }
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How long ended sandboxes are remembered, with their execs and output. The oldest is forgotten
- * when there are too many, when together they take too much space, or when it is too old. Age is
- * counted by the steady clock, so changing the date forgets nothing; only for those of an earlier
- * daemon the date of their end counts.
+ * How long ended sandboxes are remembered, with their execs, output and results. The oldest is
+ * forgotten when there are too many, when together they take too much space, or when it is too old.
+ * Age is counted by the steady clock, so changing the date forgets nothing; only for those of an
+ * earlier daemon the date of their end counts.
  */
 #include "base/clock.h"
 #include "base/units.h"
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/lifecycle/lifecycle.h"
+#include "sandbox/lifecycle/results.h"
 
 static bool is_due(const struct fleet *fleet, const struct sandbox *s)
 {
@@ -60,10 +61,11 @@ void retention_add(struct sandbox *s)
 	uint64_t gone_us = wall > s->end.at_us ? wall - s->end.at_us : 0;
 
 	kept_trim(s);
-	s->retained_bytes = 0;
+	s->retained_bytes = s->result_bytes;
 	list_for_each (&s->exec_list, struct exec, e, link)
 		s->retained_bytes += kept_bytes_of(e);
 	fleet->ended_bytes += s->retained_bytes;
+	results_keep(s);
 	s->forget_at_us =
 		loop_now_us(fleet->config.loop) + (gone_us < age_us ? age_us - gone_us : 0);
 	loop_timer_set_in(fleet->forget, 0); /* later: someone may be walking the list */

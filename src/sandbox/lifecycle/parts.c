@@ -10,6 +10,7 @@
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/lifecycle/create_source.h"
 #include "sandbox/lifecycle/lifecycle.h"
+#include "sandbox/lifecycle/results.h"
 #include "sandbox/model/owner.h"
 #include "sandbox/network/network.h"
 #include "sandbox/network/ports.h"
@@ -78,6 +79,7 @@ static const struct sandbox_part {
 	{"owner",      NULL,            owner_tell,         NULL,                NULL,           free_owner},
 	{"account",    account_init,    NULL,               NULL,                NULL,           account_free},
 	{"link",       NULL,            sandbox_make_link,  NULL,                end_link,       free_link},
+	{"results",    NULL,            NULL,               NULL,                NULL,           results_collect_cancel},
 	{"contexts",   NULL,            context_rejoin_all, NULL,                end_contexts,   context_free_all},
 	{"idleness",   NULL,            NULL,               NULL,                sandbox_disturb,  sandbox_disturb},
 	{"warm-up",    NULL,            NULL,               NULL,                end_warm_up,    end_warm_up},

@@ -9,6 +9,7 @@
 #include "node/node.h"
 #include "sandbox/lifecycle/create_source.h"
 #include "sandbox/lifecycle/lifecycle.h"
+#include "sandbox/lifecycle/results.h"
 #include "sandbox/model/create_rules.h"
 #include "sandbox/model/limits_json.h"
 #include "sandbox/network/network.h"
@@ -60,6 +61,8 @@ static const struct row_field fields[] = {
 	FIELD("pause_cause",      ROW_U32,    pause_cause, .max = END_CAUSE_COUNT - 1),
 	FIELD("packages",         ROW_ARRAY,  packages, .max = UINT32_MAX),
 	FIELD("notes",            ROW_OBJECT, notes),
+	FIELD("results",          ROW_ARRAY,  results, .max = UINT32_MAX),
+	FIELD("result_files",     ROW_ARRAY,  result_files, .max = UINT32_MAX),
 	FIELD("group",            ROW_STRING, group),
 	FIELD("alias",            ROW_STRING, alias),
 	FIELD("group_number",     ROW_U32,    group_number, .max = UINT8_MAX - 1),
@@ -173,6 +176,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 		return r;
 	if (!s->template)
 		s->template = xstrdup("host");
+	results_load(s);
 	s->next_channel = s->channels_to;
 	s->phase = phase_of_row(s->state, s->paused_in[0], is_undone);
 	if (is_undone) /* the error for callers until it is gone */
@@ -396,5 +400,6 @@ void sandbox_put_fields(const struct sandbox *s, struct json_writer *w)
 	json_put_str(w, "network", network_name(s));
 	volume_mounts_to_json(s, w);
 	put_source(w, s);
+	results_to_json(s, w);
 	put_isolation(w, s);
 }

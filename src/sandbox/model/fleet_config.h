@@ -47,6 +47,8 @@ struct fleet_config {
 	uint32_t execs_max;                     /* kept per sandbox */
 	/* Output kept of execs: of a sandbox, of a project, of all; 0 = no bound. */
 	uint64_t output_sandbox_max, output_project_max, output_host_max;
+	/* Results that are kept (lifecycle/results.h): of a sandbox, of a project. */
+	uint64_t results_sandbox_max, results_project_max;
 	const char *backup_dir;  /* for copies of the database; NULL: no backups */
 	const char *boot_id;     /* of the running kernel; NULL: it is read from /proc */
 	struct meters *meters;   /* NULL: nothing is metered */

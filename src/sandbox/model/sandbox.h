@@ -86,6 +86,7 @@ struct sandbox_spec {      /* strings and JSON are borrowed for the call */
 	const json_t *volumes;         /* array of {volume, path, read_only}, or NULL */
 	const char *shown_volume;      /* id of a volume of any project, or NULL */
 	const char *shown_volume_path; /* where it is mounted; NULL = /volume */
+	const json_t *results;         /* array of paths (lifecycle/results.h), or NULL */
 	const json_t *packages;        /* array of packages to add (build/set.h); or NULL */
 	const struct template *set;    /* which has them, in the template's place; or NULL */
 	const json_t *tags;            /* object of strings, or NULL; checked by sandbox_create() */

@@ -110,6 +110,12 @@ struct sandbox {
 	/* kept_output.c */
 	struct list kept; /* execs that are over and have output, in order of their end */
 	uint64_t kept_bytes;
+	/* lifecycle/results.h */
+	json_t *results;               /* paths of files that are kept when it has ended, or NULL */
+	json_t *result_files;          /* what was kept of each, or NULL */
+	uint64_t result_bytes;         /* of them together */
+	enum sandbox_phase ended_from; /* the phase in which its end began */
+	struct collection *collection; /* while they are read; or NULL */
 	struct kept_project *kept_project; /* its project's figures; NULL: not looked up */
 	struct list contexts;              /* in order of creation */
 	size_t n_contexts;

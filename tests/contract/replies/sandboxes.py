@@ -246,6 +246,21 @@ def create_batch(api, box):
 delete_batch = create_batch
 
 
+def get_result(api, box):
+    made = api("create_sandbox", body={"results": ["a", "b"], "timeout_ms": 60000})[1]
+    assert api("get_result", id=made["id"], path="a")[0] == 409
+    api("write_file", id=made["id"], path="a", body=b"kept")
+    api("delete_sandbox", id=made["id"])
+    assert [one["state"] for one in api("get_sandbox", id=made["id"])[1]["results"]] == ["kept", "missing"]
+    assert api("get_result", id=made["id"], path="a") == (200, b"kept")
+    assert api("get_result", id=made["id"], path="b")[0] == 404
+    api("delete_sandbox", id=made["id"])
+
+
+def list_creates(api, box):
+    assert api("list_creates") == (200, {"waiting": 0, "creates": []})
+
+
 def create_reservation(api, box):
     body = {"count": 2, "duration_ms": 60000, "template": "host", "limits": {"memory_mib": 72}, "tags": {"a": "b"}}
     assert not mistakes(OPERATIONS["create_reservation"].body_types["application/json"]["schema"], body)

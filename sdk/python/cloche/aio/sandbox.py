@@ -123,6 +123,10 @@ class AsyncClient(AsyncAccount, AsyncImages):
         """Ends all sandboxes of a batch, and those that it still waits for: {batch_id, deleted}."""
         return await self.call(request("DELETE", ["batches", batch_id]))
 
+    async def waiting_creates(self) -> List[Json]:
+        """The project's creates that wait for room (`wait`), in their order: {position, request_id, batch_id, why, message, waited_ms, left_ms}."""
+        return list((await self.call(request("GET", ["creates"])))["creates"])
+
     async def reserve(self, count: int, *, duration: Optional[float] = None, **fields: Unpack[SandboxFields]) -> Json:
         """Says that `count` creates with these fields will come within `duration` seconds (600), so that their sandboxes are made ahead.
 
@@ -366,6 +370,11 @@ class AsyncSandbox(AsyncRuns, AsyncReach):
     async def usage(self) -> Json:
         """{usage, now, …}: what it has used since it was created, and what it holds at this moment."""
         return await self._call("GET", ["usage"])
+
+    async def read_result(self, path: str) -> bytes:
+        """One of its `results`, once it has ended: a file's bytes, or a directory as a tar. NotFound where none could be kept, and why."""
+        async with await self._reply("GET", ["results"], query={"path": path}, timeout=FOREVER) as reply:
+            return await reply.read()
 
     async def usage_samples(self) -> List[Json]:
         """Its last readings, the oldest first: at_us, cpu_ns, memory_bytes, disk_bytes, pids, network_in_bytes, network_out_bytes."""

@@ -124,6 +124,10 @@ class Client(Account, Images):
         """Ends all sandboxes of a batch, and those that it still waits for: {batch_id, deleted}."""
         return self.call(request("DELETE", ["batches", batch_id]))
 
+    def waiting_creates(self) -> List[Json]:
+        """The project's creates that wait for room (`wait`), in their order: {position, request_id, batch_id, why, message, waited_ms, left_ms}."""
+        return list((self.call(request("GET", ["creates"])))["creates"])
+
     def reserve(self, count: int, *, duration: Optional[float] = None, **fields: Unpack[SandboxFields]) -> Json:
         """Says that `count` creates with these fields will come within `duration` seconds (600), so that their sandboxes are made ahead.
 
@@ -367,6 +371,11 @@ class Sandbox(Runs, Reach):
     def usage(self) -> Json:
         """{usage, now, …}: what it has used since it was created, and what it holds at this moment."""
         return self._call("GET", ["usage"])
+
+    def read_result(self, path: str) -> bytes:
+        """One of its `results`, once it has ended: a file's bytes, or a directory as a tar. NotFound where none could be kept, and why."""
+        with self._reply("GET", ["results"], query={"path": path}, timeout=FOREVER) as reply:
+            return reply.read()
 
     def usage_samples(self) -> List[Json]:
         """Its last readings, the oldest first: at_us, cpu_ns, memory_bytes, disk_bytes, pids, network_in_bytes, network_out_bytes."""

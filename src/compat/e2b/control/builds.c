@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Template.build(): a client asks for a build, sends the files that its steps copy, starts it and
- * polls it until it is over. Here that is a build like any other (src/build), of a recipe that is
- * made from the steps (steps.h); `cloche template log` shows it too.
+ * polls it until it is over. An image of a registry is pulled by the build, so that the client is
+ * answered at once and sees how far that is. Here that is a build like any other (src/build), of a
+ * recipe that is made from the steps (steps.h); `cloche template log` shows it too.
  *
  * Nothing is stored for a build that was asked for and not started: its id contains the request, as
  * RANDOM~CPUS~MEMORY~TAG…, and its template's id is the name. Once it is started the recipe has the
@@ -237,15 +238,58 @@ static int read_id(const char *id, const char *name, json_t *recipe, struct err 
 	return r;
 }
 
-/* 1: its image is being pulled, and the request comes again. */
-static int make_recipe(struct http_req *req, json_t *recipe, struct err *err)
+/* base NULL: it is not here yet, and its variables are not known. */
+static int read_steps(const json_t *body, const struct template *base, bool is_image,
+                      json_t *recipe, struct err *err)
+{
+	const json_t *manifest = base ? template_manifest(base) : NULL;
+	struct steps_start start = {.env = json_object_get(manifest, "env")};
+
+	if (!is_image) { /* whatever user an image has, E2B's builds have their own */
+		start.user = json_string_value(json_object_get(manifest, "user"));
+		start.cwd = json_string_value(json_object_get(manifest, "cwd"));
+	}
+	return steps_read(body, &start, recipe, err);
+}
+
+/* What the recipe is made from again once the image is here (build/bases.h). */
+static void put_source(const json_t *body, const char *image, json_t *recipe)
+{
+	static const char *const kept[] = {"steps", "startCmd", "readyCmd"};
+	json_t *copy = json_object();
+
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
+		if (json_object_get(body, kept[i]))
+			(void)json_object_set(copy, kept[i], json_object_get(body, kept[i]));
+	(void)json_object_set_new(recipe, "pulls", json_pack("[s]", image));
+	(void)json_object_set_new(
+		recipe, "source",
+		json_pack("{s:s, s:s, s:o}", "wire", "e2b", "field", "fromImage", "body", copy));
+}
+
+int e2b_plan_build(const json_t *started, const struct template *from, json_t **ret,
+                   struct err *err)
+{
+	const json_t *body = json_object_get(json_object_get(started, "source"), "body");
+	auto_json json_t *recipe = json_deep_copy(started);
+	int r;
+
+	(void)json_object_set_new(recipe, "from", json_string(template_name(from)));
+	r = read_steps(body, from, /* is_image= */ true, recipe, err);
+	if (r < 0)
+		return r;
+	(void)json_object_del(recipe, "pulls");
+	(void)json_object_del(recipe, "source");
+	*ret = take_ptr(recipe);
+	return 0;
+}
+
+static int make_recipe(const struct http_req *req, json_t *recipe, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
-	const json_t *body = http_json(req), *manifest;
+	const json_t *body = http_json(req);
 	const char *template = NULL, *image = NULL;
 	char from[TEMPLATE_WORD_SIZE];
-	struct steps_start start = {0};
-	const struct template *base;
 	int r = read_id(http_param(req, "build_id"), http_param(req, "id"), recipe, err);
 
 	if (r == 0)
@@ -254,17 +298,14 @@ static int make_recipe(struct http_req *req, json_t *recipe, struct err *err)
 		r = body_text(body, "fromImage", &image, err);
 	if (r == 0)
 		r = template_base(req, template, image, from, err);
-	if (r != 0)
+	if (r < 0)
 		return r;
-	(void)json_object_set_new(recipe, "from", json_string(from));
-	base = template_find(api->fleet, caller_project(req), from);
-	manifest = base ? template_manifest(base) : NULL;
-	if (!image || !*image) { /* whatever user an image has, E2B's builds have their own */
-		start.user = json_string_value(json_object_get(manifest, "user"));
-		start.cwd = json_string_value(json_object_get(manifest, "cwd"));
-	}
-	start.env = json_object_get(manifest, "env");
-	return steps_read(body, &start, recipe, err);
+	if (r == 1)
+		put_source(body, image, recipe);
+	(void)json_object_set_new(recipe, "from", json_string(r == 1 ? image : from));
+	return read_steps(body,
+	                  r == 1 ? NULL : template_find(api->fleet, caller_project(req), from),
+	                  image && *image, recipe, err);
 }
 
 /* skipCache(): of all, or from one step on. Here a build takes what is kept for all of it or for

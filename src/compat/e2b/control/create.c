@@ -11,6 +11,7 @@
 #include "compat/e2b/frame/body.h"
 
 #include "api/frame/find.h"
+#include "api/sandboxes/create_wait.h"
 #include "api/templates/template_fetch.h"
 
 #include <string.h>
@@ -195,7 +196,7 @@ static int await_elsewhere(struct http_req *req, struct err *err)
 	return await_template(req, word, err);
 }
 
-static int create_here(struct http_req *req, struct wish *w, struct err *err)
+static int create(struct http_req *req, struct wish *w, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	const json_t *notes;
@@ -232,34 +233,41 @@ static int create_here(struct http_req *req, struct wish *w, struct err *err)
 	return r < 0 ? late_reply_drop(l, r) : r;
 }
 
+static int create_now_v1(struct http_req *req, uint64_t *ret_wait_ms, struct err *err)
+{
+	auto_call(wish_done) struct wish w = {.seconds = SECONDS_V1};
+	int r = create_wait_foreign(req, &w.spec.wait_ms, err);
+
+	*ret_wait_ms = w.spec.wait_ms;
+	if (r == 0)
+		r = body_bool(http_json(req), "secure", &w.is_secure, err);
+	return r < 0 ? r : create(req, &w, err);
+}
+
 /* In a cluster another node may make it. */
-static int create(struct http_req *req, struct wish *w, struct err *err)
+static int create_somewhere(struct http_req *req, create_fn create_here, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
-	struct err refused;
 	int r = api->place ? api->place(req, /* refused= */ NULL, err) : 0;
 
-	if (r != 0)
-		return r;
-	r = create_here(req, w, err);
-	if (r >= 0 || !api->place)
-		return r;
-	refused = *err;
-	r = api->place(req, &refused, err);
-	return r != 0 ? r : -EBUSY;
+	return r != 0 ? r : create_or_wait(req, create_here, err);
 }
 
 int e2b_create_sandbox_v1(struct http_req *req, struct err *err)
 {
-	auto_call(wish_done) struct wish w = {.seconds = SECONDS_V1};
-	int r = body_bool(http_json(req), "secure", &w.is_secure, err);
+	return create_somewhere(req, create_now_v1, err);
+}
 
+static int create_now(struct http_req *req, uint64_t *ret_wait_ms, struct err *err)
+{
+	auto_call(wish_done) struct wish w = {.seconds = SECONDS_V2, .is_secure = true};
+	int r = create_wait_foreign(req, &w.spec.wait_ms, err);
+
+	*ret_wait_ms = w.spec.wait_ms;
 	return r < 0 ? r : create(req, &w, err);
 }
 
 int e2b_create_sandbox(struct http_req *req, struct err *err)
 {
-	auto_call(wish_done) struct wish w = {.seconds = SECONDS_V2, .is_secure = true};
-
-	return create(req, &w, err);
+	return create_somewhere(req, create_now, err);
 }

@@ -5,10 +5,9 @@
 
 #include "api/frame/find.h"
 #include "api/frame/reply.h"
-#include "api/templates/image.h"
 #include "api/templates/templates.h"
-#include "base/clock.h"
 #include "base/units.h"
+#include "build/transfer/image_find.h"
 #include "compat/e2b/frame/body.h"
 #include "compat/e2b/frame/objects.h"
 #include "sandbox/snapshot/snapshot.h"
@@ -139,17 +138,13 @@ static const struct {
 	{"oven/bun:latest", "bun"},
 };
 
-/* One of ours, one that was imported, or else one of a registry, which is pulled first. */
-static int base_of_image(struct http_req *req, const char *image, char ret[TEMPLATE_WORD_SIZE],
-                         struct err *err)
+/* One of ours, one that was imported, or else one of a registry. */
+static int base_of_image(const struct http_req *req, const char *image,
+                         char ret[TEMPLATE_WORD_SIZE], struct err *err)
 {
 	const struct api *api = http_app_arg(req);
-	const struct image_wish wish = {.project_id = caller_project(req),
-	                                .ref = image,
-	                                .field = "fromImage",
-	                                .oldest_us = clock_wall_us() - IMAGE_FRESH_US};
-	struct template *t;
-	int r;
+	const struct image_wish wish = {
+		.project_id = caller_project(req), .ref = image, .field = "fromImage"};
 
 	template_name_of_image(image, ret, TEMPLATE_WORD_SIZE);
 	if (template_find(api->fleet, caller_project(req), ret))
@@ -159,13 +154,10 @@ static int base_of_image(struct http_req *req, const char *image, char ret[TEMPL
 			(void)snprintf(ret, TEMPLATE_WORD_SIZE, "%s", images[i].ours);
 			return 0;
 		}
-	r = await_image(req, &wish, &t, err);
-	if (r == 0)
-		(void)snprintf(ret, TEMPLATE_WORD_SIZE, "%s", template_name(t));
-	return r;
+	return image_check(api->builds, &wish, err) < 0 ? -EINVAL : 1;
 }
 
-int template_base(struct http_req *req, const char *template, const char *image,
+int template_base(const struct http_req *req, const char *template, const char *image,
                   char ret[TEMPLATE_WORD_SIZE], struct err *err)
 {
 	const struct api *api = http_app_arg(req);

@@ -15,7 +15,7 @@ must_check int template_choose(const struct http_req *req, const char *name,
                                struct template_choice *ret, struct err *err);
 /* Our name for a name with its tag: a tag is a separate template with the same image. */
 void template_read_name(const char *text, char ret[TEMPLATE_WORD_SIZE]);
-/* What a build starts from: the name of one of our templates, or "debian:SUITE". 1: an image is
- * being pulled for it, and the request comes again. */
-must_check int template_base(struct http_req *req, const char *template, const char *image,
+/* What a build starts from: the name of one of our templates, or "debian:SUITE". 1: it is an image
+ * of a registry, which the build pulls first. */
+must_check int template_base(const struct http_req *req, const char *template, const char *image,
                              char ret[TEMPLATE_WORD_SIZE], struct err *err);
