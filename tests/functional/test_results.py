@@ -33,7 +33,7 @@ def told(client, sandbox):
 
 
 def await_end(client, sandbox):
-    wait_for(lambda: client.get(sandbox.id).info.ended, what="the sandbox's end")
+    wait_for(lambda: client.get(sandbox.id).info.state == "stopped", what="the sandbox's end")
 
 
 def test_files_and_output_stay_fetchable_after_a_delete_until_the_next_one(project):

@@ -3,6 +3,7 @@
  * The daemon: a connection to it, and what belongs to no single sandbox. Objects that only tell something come as the API
  * tells them (see the API reference), with its names.
  */
+import { packContext, readDockerfile } from "./build-context.js";
 import { type CodeOptions, CodeResult, collectCode } from "./code.js";
 import { ClocheError, ConnectionFailed, errorOfBody } from "./errors.js";
 import { type Command, ExecResult, type RunOptions, collect, events } from "./exec.js";
@@ -517,14 +518,17 @@ export class Daemon implements Caller {
       if (event["type"] === "ended") return;
     }
   }
-  /** Builds a template to its end. One that failed throws its error. */
-  async buildTemplate(options: BuildOptions & { onLog?: (line: string) => void }): Promise<Json> {
+  /**
+   * Builds a template to its end. One that failed throws its error. `context` is a directory: its files are sent, but for those that its
+   * .dockerignore names; without `dockerfile` its Dockerfile is built.
+   */
+  async buildTemplate(options: BuildOptions & { context?: string; onLog?: (line: string) => void }): Promise<Json> {
     checkNames(
       "buildTemplate",
-      { recipe: 1, name: 1, dockerfile: 1, files: 1, buildArgs: 1, target: 1, shared: 1, fresh: 1, retries: 1, onLog: 1 },
+      { recipe: 1, name: 1, dockerfile: 1, context: 1, files: 1, buildArgs: 1, target: 1, shared: 1, fresh: 1, retries: 1, onLog: 1 },
       options,
     );
-    return this.awaitBuild(await this.startBuild(options), options);
+    return this.awaitBuild(await this.startBuild(await this.withContext(options)), options);
   }
   /** Installs packages ahead of the creates and runs that ask for them; resolves with the build once it is ready. */
   async preparePackages(
@@ -534,6 +538,13 @@ export class Daemon implements Caller {
     checkNames("preparePackages", { template: 1, language: 1, onProgress: 1, onLog: 1 }, options);
     const body = { packages, template: options.template, language: options.language };
     return this.awaitBuild(await this.call(request("POST", ["builds"], { body })), options);
+  }
+
+  private async withContext(options: BuildOptions & { context?: string }): Promise<BuildOptions> {
+    const { context, ...build } = options;
+    if (context === undefined) return build;
+    if (build.dockerfile === undefined && build.recipe === undefined) build.dockerfile = await readDockerfile(context);
+    return { ...build, files: await this.uploadBuildFiles(packContext(context)) };
   }
 
   private async awaitBuild(

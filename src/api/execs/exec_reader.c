@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/execs/exec_reader.h"
 
+#include "sandbox/exec/output_spool.h"
+
 /* At once where this turn has time for it: who waits for a short command is told without delay. */
 static void go_on(struct exec_reader *r)
 {
@@ -74,6 +76,8 @@ void exec_reader_free(struct exec_reader *r)
 {
 	if (!r)
 		return;
+	if (r->e && exec_is_over(r->e)) /* one that left early has its file open */
+		spool_rest(exec_spool(r->e));
 	exec_watch_remove(&r->watch);
 	loop_job_free(r->again);
 	r->ops->done(r);

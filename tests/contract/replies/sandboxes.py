@@ -248,12 +248,12 @@ delete_batch = create_batch
 
 def get_result(api, box):
     made = api("create_sandbox", body={"results": ["a", "b"], "timeout_ms": 60000})[1]
-    assert api("get_result", id=made["id"], path="a")[0] == 409
-    api("write_file", id=made["id"], path="a", body=b"kept")
+    assert api("get_result", id=made["id"], query="path=a")[0] == 409
+    api("write_file", id=made["id"], query="path=a", body=b"kept")
     api("delete_sandbox", id=made["id"])
     assert [one["state"] for one in api("get_sandbox", id=made["id"])[1]["results"]] == ["kept", "missing"]
-    assert api("get_result", id=made["id"], path="a") == (200, b"kept")
-    assert api("get_result", id=made["id"], path="b")[0] == 404
+    assert api("get_result", id=made["id"], query="path=a") == (200, b"kept")
+    assert api("get_result", id=made["id"], query="path=b")[0] == 404
     api("delete_sandbox", id=made["id"])
 
 
