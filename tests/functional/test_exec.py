@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from cloche import errors
+from harness.daemon import call, wait_for
 
 pytestmark = pytest.mark.neutral
 
@@ -177,3 +178,10 @@ def test_many_sandboxes_run_commands_at_once(client, engine, template):
 
     with ThreadPoolExecutor(many) as pool:
         assert list(pool.map(one, range(many))) == [str(i) for i in range(many)]
+
+
+@pytest.mark.parametrize("field, wish", [("cwd", {"cwd": "/none"}), ("user", {"user": "nobody-here"})])
+def test_an_exec_that_never_ran_names_the_field(client, daemon, sandbox, field, wish):
+    status, reply = call(daemon, "POST", f"/v1/sandboxes/{sandbox.id}/execs", {"argv": ["true"], **wish})
+    ended = wait_for(lambda: [e for e in call(daemon, "GET", f"/v1/sandboxes/{sandbox.id}/execs")[1]["execs"] if e["error"]], what="the exec to fail")
+    assert ended[0]["error"]["field"] == field and status in (201, 202, 404, 400, 403), reply

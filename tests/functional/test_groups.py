@@ -164,3 +164,24 @@ def test_the_command_line_makes_lists_and_removes_a_group(cli, group):
     assert cli("ps", "-q", "--group", group)[1].split() == [db.strip()]
     assert cli("rm", "--group", group)[1].split() == [db.strip()]
     assert cli("ps", "-q", "--group", group)[1] == ""
+
+
+@pytest.mark.parametrize("with_memory", [True, False])
+def test_copies_can_be_members_and_are_in_no_group_unless_it_is_said(make_sandbox, group, with_memory):
+    """The program inside goes on in its copy, and finds there the members of the copy's own group."""
+    source = make_sandbox()
+    source.run("echo kept > kept")
+    db = serve(make_sandbox(group=group, alias="db"))
+    forks = source.fork(2, memory=with_memory, group=group, alias="try")
+    try:
+        assert [(f.info.group, f.info.alias) for f in forks] == [(group, "try-1"), (group, "try-2")]
+        assert reaches(forks[0], "db", db) and forks[0].run("cat kept").stdout == "kept\n"
+        assert reaches(db, "try-2", serve(forks[1]))
+        with pytest.raises(Conflict):
+            source.fork(memory=with_memory, group=group, alias="db")
+        (alone,) = db.fork(memory=False)
+        assert alone.info.group is None and ask(alone, "try-1")["error"]
+        alone.delete()
+    finally:
+        for fork in forks:
+            fork.delete()

@@ -364,3 +364,18 @@ def test_the_command_line_sets_shows_and_explains(walled_daemon, tmp_path):
         assert cli("create", "--network", "allow-all", "--allow", "x.test")[0] == 125
     finally:
         cli.ok("rm", box)
+
+
+def test_explain_knows_where_a_rule_leads_and_that_it_is_closed(make_sandbox):
+    """The wall dials the target under its own rules: what those refuse is not told as allowed."""
+    def rule(url):
+        return {"rules": [{"match": {"domains": ["led.test"]}, "action": {"forward": {"url": url}}}]}
+
+    box = make_sandbox(network=rule("https://192.0.2.1:8443/in"))
+    for url, closed in (("http://127.0.0.1:1/", "loopback"), ("http://169.254.169.254/", "metadata")):
+        box.set_network(rule(url))
+        said = box.explain_network("https://led.test/x")
+        assert (said["allowed"], said["strength"], said["closed"], said["rule"]) == (False, "refused", closed, 0), url
+    box.set_network(rule("https://gate.test/in"))
+    said = box.explain_network("https://led.test/x")
+    assert (said["allowed"], said["depends_on_address"]) == (True, True)

@@ -201,3 +201,13 @@ def test_after_a_kill_it_is_still_known_that_a_program_has_closed_its_stdin(own)
         wait_for(refusal, 30, "the gateway")
         assert "has closed its stdin" in refusal()
         one.kill()
+
+
+def test_after_a_kill_an_exec_that_never_ran_still_names_its_field(own):
+    daemon, client = own
+    sandbox = client.create()
+    with pytest.raises(errors.ClocheError):
+        sandbox.run(["true"], cwd="/none")
+    daemon.kill_parts("gateway")
+    (ended,) = sandbox.execs()
+    assert ended.info.raw["error"]["field"] == "cwd"

@@ -98,7 +98,7 @@ def check_fields(fields: Mapping[str, Any]) -> None:
         raise TypeError(f"a sandbox has no option {word!r}{hint}")
 
 
-FORK_FIELDS = ("on_connection", "name", "tags", "env", "network", "timeout", "idle_timeout", "on_timeout", "persistent")
+FORK_FIELDS = ("on_connection", "name", "group", "alias", "tags", "env", "network", "timeout", "idle_timeout", "on_timeout", "persistent")
 
 
 def check_fork_fields(fields: Mapping[str, Any]) -> None:

@@ -54,9 +54,9 @@ export interface Forks extends Array<Sandbox> {
   memoryWhy: string | null;
 }
 
-/** With several forks `name` gets -1, -2 … behind it. */
+/** With several forks `name` and `alias` get -1, -2 … behind them. */
 export interface ForkOptions
-  extends Pick<SandboxOptions, "name" | "tags" | "env" | "network" | "lifetimeMs" | "idleTimeoutMs" | "onTimeout" | "persistent"> {
+  extends Pick<SandboxOptions, "name" | "group" | "alias" | "tags" | "env" | "network" | "lifetimeMs" | "idleTimeoutMs" | "onTimeout" | "persistent"> {
   memory?: boolean;
   onConnection?: "refuse" | "close";
 }
@@ -433,7 +433,7 @@ export class Sandbox {
    * went over, and why it was no imprint.
    */
   async fork(count = 1, options: ForkOptions = {}): Promise<Forks> {
-    checkNames("fork", { memory: 1, onConnection: 1, name: 1, tags: 1, env: 1, network: 1, lifetimeMs: 1, idleTimeoutMs: 1, onTimeout: 1, persistent: 1 }, options);
+    checkNames("fork", { memory: 1, onConnection: 1, name: 1, group: 1, alias: 1, tags: 1, env: 1, network: 1, lifetimeMs: 1, idleTimeoutMs: 1, onTimeout: 1, persistent: 1 }, options);
     const { memory = true, onConnection, ...rest } = options;
     const body = { count, memory, on_connection: onConnection, ...createBody(rest) };
     const made = await this.call("POST", ["fork"], { body, timeoutMs: FOREVER });

@@ -98,6 +98,8 @@ static int read_fork(const json_t *body, struct fork_spec *ret, struct err *err)
 		{"memory",          JSON_FIELD_BOOL,   &ret->has_memory},
 		{"on_connection",   JSON_FIELD_STRING, &on_connection},
 		{"name",            JSON_FIELD_STRING, &ret->sandbox.name, .min = 1, .max = SANDBOX_NAME_MAX},
+		{"group",           JSON_FIELD_STRING, &ret->sandbox.group, .min = 1, .max = SANDBOX_NAME_MAX},
+		{"alias",           JSON_FIELD_STRING, &ret->sandbox.alias, .min = 1, .max = SANDBOX_NAME_MAX},
 		{"tags",            JSON_FIELD_OBJECT, &ret->sandbox.tags},
 		{"env",             JSON_FIELD_OBJECT, &ret->sandbox.env},
 		{"network",         JSON_FIELD_ANY,    &ret->sandbox.network},

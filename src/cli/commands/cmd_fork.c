@@ -8,7 +8,7 @@
 
 struct fork {
 	uint64_t count;
-	const char *name;
+	const char *name, *group, *alias;
 	bool is_files, is_persistent, closes;
 };
 
@@ -63,6 +63,10 @@ static int do_fork(struct command *c, struct err *err)
 	(void)json_object_set_new(body, "memory", json_boolean(!o->is_files));
 	if (o->name)
 		(void)json_object_set_new(body, "name", json_string(o->name));
+	if (o->group)
+		(void)json_object_set_new(body, "group", json_string(o->group));
+	if (o->alias)
+		(void)json_object_set_new(body, "alias", json_string(o->alias));
 	if (o->is_persistent)
 		(void)json_object_set_new(body, "persistent", json_true());
 	if (o->closes)
@@ -89,6 +93,10 @@ int cmd_fork(int argc, char **argv)
 	         "fork"},
 		{0, "name", OPT_TEXT, &opts.name, "NAME",
 	         "the name of the copy; several copies get -1, -2 … behind it"},
+		{0, "group", OPT_TEXT, &opts.group, "NAME",
+	         "let the copies and the other sandboxes of this group reach each other by name"},
+		{0, "alias", OPT_TEXT, &opts.alias, "NAME",
+	         "the host name of the copy in the group; several copies get -1, -2 … behind it"},
 		{0, "persistent", OPT_FLAG, &opts.is_persistent, NULL,
 	         "keep their files when they end, until they are removed"},
 	};

@@ -40,6 +40,27 @@ static enum explain_strength find_strength(const struct policy *p, const struct 
 	return is_seen ? STRENGTH_VERIFIED : STRENGTH_NAME;
 }
 
+/* The wall asks the same when it dials where a rule leads. A name's addresses are not known here.
+ */
+static void judge_target(const struct policy *p, const struct range_site *site,
+                         struct explanation *ret)
+{
+	const struct judge_decision *d = &ret->decision;
+	const struct policy_rule *rule = d->rule == JUDGE_NO_RULE ? NULL : &p->rules[d->rule];
+	const struct url *url = rule ? &rule->target.url : NULL;
+
+	if (!rule || !ret->is_allowed ||
+	    (rule->action != ACTION_FORWARD && rule->action != ACTION_PROXY))
+		return;
+	if (url->host.is_name) {
+		ret->decision.outcome = JUDGE_NEED_ADDRESS;
+	} else if (!judge_target_is_open(site, url, &url->host.address)) {
+		ret->decision.outcome = JUDGE_DENY;
+		ret->decision.closed = range_kind_of(site, &url->host.address);
+		ret->is_allowed = false;
+	}
+}
+
 static void judge_both(const struct policy *p, const struct range_site *site,
                        struct judge_facts *facts, const struct judge_request *request,
                        struct explanation *ret)
@@ -53,6 +74,7 @@ static void judge_both(const struct policy *p, const struct range_site *site,
 		ret->decision = judge(p, site, facts);
 	}
 	ret->is_allowed = ret->decision.outcome != JUDGE_DENY;
+	judge_target(p, site, ret);
 	ret->strength = find_strength(p, ret, facts, is_seen);
 }
 

@@ -4,6 +4,7 @@
 #include "base/text/missing.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 /* clang-format off */
@@ -40,6 +41,18 @@ static const struct {
 };
 /* clang-format on */
 
+/* The agent's words begin with the field of the request that they are about. */
+static void find_field(const char *message, struct err *err)
+{
+	static const struct {
+		const char *words, *field;
+	} begins[] = {{"cwd: ", "cwd"}, {"user: ", "user"}, {"argv[0]: ", "argv"}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(begins); i++)
+		if (strncmp(message, begins[i].words, strlen(begins[i].words)) == 0)
+			(void)snprintf(err->field, sizeof(err->field), "%s", begins[i].field);
+}
+
 int guest_error(int errnum, const char *message, struct err *err)
 {
 	enum err_code code = ERR_GUEST;
@@ -50,6 +63,7 @@ int guest_error(int errnum, const char *message, struct err *err)
 	(void)err_set(err, code, 0, "%s%s", code == ERR_DISK_FULL ? "inside the sandbox: " : "",
 	              message[0] ? message : strerror(errnum));
 	err->errnum = errnum;
+	find_field(message, err);
 	if (strncmp(message, AGENT_NO_PROGRAM, strlen(AGENT_NO_PROGRAM)) == 0)
 		(void)err_hint(err, "%s", MISSING_PROGRAM_HINT);
 	return -errnum;

@@ -59,6 +59,8 @@ static void put_exit(const struct exec *e, struct json_writer *w)
 		return;
 	json_put_u64(w, "error", e->failure->code);
 	json_put_strn(w, "message", e->failure->message, strlen(e->failure->message));
+	if (e->failure->field[0])
+		json_put_str(w, "field", e->failure->field);
 }
 
 int exec_row_json(const struct exec *e, struct buf *out)
@@ -156,7 +158,8 @@ static char *copy(const char *text)
 
 static int read_row(struct exec *e, const json_t *object)
 {
-	const char *shell = NULL, *cwd = NULL, *user = NULL, *message = NULL, *why = NULL;
+	const char *shell = NULL, *cwd = NULL, *user = NULL, *message = NULL, *field = NULL,
+		   *why = NULL;
 	uint64_t how = 0, value = 0, cause = 0, error = 0;
 	json_t *argv = NULL, *detail = NULL;
 	const struct json_field fields[] = {
@@ -187,6 +190,7 @@ static int read_row(struct exec *e, const json_t *object)
 		{"why", JSON_FIELD_STRING, &why},
 		{"error", JSON_FIELD_U64, &error, .max = ERR_CODE_COUNT - 1},
 		{"message", JSON_FIELD_STRING, &message},
+		{"field", JSON_FIELD_STRING, &field},
 	};
 	int r = json_read(object, "", fields, ARRAY_SIZE(fields), NULL);
 
@@ -204,6 +208,8 @@ static int read_row(struct exec *e, const json_t *object)
 	if (error != 0) {
 		e->failure = xnew0(struct err);
 		(void)err_set(e->failure, (enum err_code)error, 0, "%s", message ? message : "");
+		(void)snprintf(e->failure->field, sizeof(e->failure->field), "%s",
+		               field ? field : "");
 	}
 	return 0;
 }
@@ -258,6 +264,8 @@ static void put_error(struct json_writer *w, const struct err *err)
 	json_open_object(w, "error");
 	json_put_str(w, "code", err_code_name(err->code));
 	json_put_strn(w, "message", err->message, strlen(err->message));
+	if (err->field[0])
+		json_put_str(w, "field", err->field);
 	json_close_object(w);
 }
 

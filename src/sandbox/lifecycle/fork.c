@@ -12,12 +12,13 @@
  *
  * A fork has the environment, limits, network policy and other settings of its source, unless the
  * caller says otherwise. If the source is paused on disk, its snapshot is used. Name, tokens and
- * everything else that identifies a sandbox are its own.
+ * everything else that identifies a sandbox are its own; so is its group, if it is to have one.
  */
 #include "base/log.h"
 #include "sandbox/lifecycle/lifecycle.h"
 #include "sandbox/model/create_rules.h"
 #include "sandbox/model/find.h"
+#include "sandbox/model/registry.h"
 #include "sandbox/network/network.h"
 #include "sandbox/snapshot/imprint.h"
 #include "sandbox/snapshot/snapshot_private.h"
@@ -29,8 +30,9 @@ struct fork {
 	struct fleet *fleet;
 	char project_id[ID_SIZE], key_id[ID_SIZE];
 	struct fork_spec spec;
-	uint32_t engine; /* its number */
-	char *name;      /* or NULL */
+	uint32_t engine;     /* its number */
+	char *name;          /* or NULL */
+	char *group, *alias; /* likewise */
 	json_t *tags, *env, *network, *notes, *volumes;
 	char *on_timeout, *on_idle;
 	struct snapshot *sn;
@@ -69,6 +71,8 @@ static void fork_free(struct fork *f)
 	free(f->on_timeout);
 	free(f->on_idle);
 	free(f->name);
+	free(f->group);
+	free(f->alias);
 	free(f);
 }
 
@@ -231,7 +235,7 @@ static void on_one(struct sandbox *s, const struct err *err, void *arg)
 static void start_one(struct fork *f, uint32_t i)
 {
 	struct sandbox_spec spec = f->spec.sandbox;
-	char name[SANDBOX_NAME_MAX + 12];
+	char name[SANDBOX_NAME_MAX + 12], alias[SANDBOX_NAME_MAX + 12];
 	struct one *one = xnew0(struct one);
 	struct err err;
 
@@ -251,6 +255,13 @@ static void start_one(struct fork *f, uint32_t i)
 		(void)snprintf(name, sizeof(name), f->spec.count > 1 ? "%s-%u" : "%s", f->name,
 		               i + 1);
 		spec.name = name;
+	}
+	spec.group = f->group;
+	spec.alias = NULL;
+	if (f->alias) {
+		(void)snprintf(alias, sizeof(alias), f->spec.count > 1 ? "%s-%u" : "%s", f->alias,
+		               i + 1);
+		spec.alias = alias;
 	}
 	if (sandbox_create(f->fleet, f->project_id, &spec, on_one, one, &err) < 0)
 		on_one(NULL, &err, one);
@@ -389,6 +400,8 @@ static struct fork *fork_new(const struct sandbox *s, const struct fork_spec *sp
 	memcpy(f->project_id, s->project_id, sizeof(f->project_id));
 	(void)snprintf(f->key_id, sizeof(f->key_id), "%s", asked->key_id ? asked->key_id : "");
 	f->name = asked->name ? xstrdup(asked->name) : NULL;
+	f->group = asked->group ? xstrdup(asked->group) : NULL;
+	f->alias = asked->alias ? xstrdup(asked->alias) : NULL;
 	f->tags = json_deep_copy(asked->tags ? asked->tags : s->tags);
 	f->env = asked->env ? json_deep_copy(asked->env) : NULL;
 	f->notes = json_deep_copy(asked->notes);
@@ -417,6 +430,8 @@ int sandbox_fork(struct sandbox *s, const struct fork_spec *spec, const struct f
 		return err_field(err, "count", "must be from 1 to %d", FORK_MAX);
 	if (spec->sandbox.name)
 		r = rules_check_name(spec->sandbox.name, err);
+	if (r == 0)
+		r = group_check_spec(&spec->sandbox, err);
 	if (r < 0)
 		return r;
 	f = fork_new(s, spec);

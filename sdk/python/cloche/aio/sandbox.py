@@ -466,7 +466,7 @@ class AsyncSandbox(AsyncRuns, AsyncReach):
     async def fork(self, count: int = 1, *, memory: bool = True, **fields: Any) -> Forks["AsyncSandbox"]:
         """New sandboxes that go on from what this one is now; with memory=False from its files alone.
 
-        `fields` are on_connection (see snapshot()), name (several forks get -1, -2 … behind it), tags, env, network, timeout, idle_timeout,
+        `fields` are on_connection (see snapshot()), name, group and alias (several forks get -1, -2 … behind name and alias), tags, env, network, timeout, idle_timeout,
         on_timeout, persistent. When some could not be made ForkError has those that were, as `sandboxes`, and why not, as `failed`.
         The list has `memory_by` and `memory_why`: how the memory went over ("imprint", "criu", "machine"), and why it was no imprint.
         """
