@@ -58,6 +58,17 @@ def test_files_and_output_stay_fetchable_after_a_delete_until_the_next_one(proje
         project.get(sandbox.id)
 
 
+@pytest.mark.vm
+def test_each_engine_keeps_them(make_sandbox, client):
+    sandbox = make_sandbox(results=["score.json", "logs"])
+    sandbox.run("mkdir logs && echo 1 > logs/a && echo -n 42 > score.json")
+    sandbox.delete()
+    assert sandbox.read_result("score.json") == b"42"
+    with tarfile.open(fileobj=io.BytesIO(sandbox.read_result("logs"))) as tar:
+        assert any(m.name.endswith("/a") or m.name == "a" for m in tar.getmembers())
+    client.get(sandbox.id).delete()
+
+
 def test_nobody_has_to_be_there_when_its_time_is_up(own, project):
     """As when the trainer was killed: who comes back finds it by its tag, also after the daemon was killed."""
     daemon, _ = own

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 from cloche import Client
-from harness.daemon import PATIENCE, ROOT, Daemon, end
-from harness.dockerfiles import base_layer
+from harness.daemon import BUILD, PATIENCE, ROOT, Daemon, end
 from harness.models import Models
 from harness.npm import made_once
 from harness.oci import busybox_layer
@@ -55,7 +54,7 @@ def env(packages, environment):
     """Of a program that has the frameworks."""
     paths = {"PYTHONPATH": str(packages), "PATH": f"{packages}/bin:{Path(sys.executable).parent}:{environment['PATH']}"}
     kept = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": f"{packages}/.pycache"}  # they bring much, and many processes read it
-    return {**environment, **paths, **kept, "HOME": str(packages)}
+    return {**environment, **paths, **kept, "HOME": str(packages), "CLOCHE_PROGRAM": str(BUILD / "cloche")}
 
 
 def check(env, name, *words, python=sys.executable):

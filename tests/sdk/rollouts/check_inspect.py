@@ -152,3 +152,36 @@ async def test_the_command_line_cleans_up_what_is_left(provider, config):
         assert (await other.refresh()).ended is None
         await provider.cli_cleanup(other.id)
         assert (await other.refresh()).ended["cause"] == "deleted"
+
+
+@pytest.mark.skipif(FIELDS["engine"] == "vm", reason="Compose files here start from the template host, which no vm has")
+async def test_a_compose_file_s_services_are_the_sample_s_sandboxes(provider, tmp_path):
+    """They reach each other by name, the default one is asked for commands, and nothing of them stays."""
+    file = tmp_path / "compose.yaml"
+    file.write_text(
+        "services:\n  solver:\n    x-default: true\n    x-cloche: {template: host}\n    working_dir: /tmp\n    command: sleep infinity\n    depends_on: [files]\n"
+        "  files:\n    x-cloche: {template: host}\n    command: python3 -m http.server 8000\n"
+    )
+    assert file.name in provider.config_files()
+    made = await provider.sample_init("suite", str(file), {})
+    try:
+        assert list(made) == ["default", "files"]
+        asked = await made["default"].exec(["curl", "-sS", "--retry", "20", "--retry-all-errors", "--retry-delay", "0", "http://files:8000/"])
+        assert "Directory listing" in asked.stdout, asked
+        await made["default"].write_file("note", "1")
+        assert (await made["default"].exec(["cat", "/tmp/note"])).stdout == "1"
+        group = made["files"].as_type(provider).sandbox.info.group
+    finally:
+        await provider.sample_cleanup("suite", str(file), made, False)
+    async with AsyncClient() as client:
+        assert [s async for s in client.list(group=group)] == []
+
+
+async def test_a_compose_file_without_a_default_is_refused_before_the_first_sample(provider, tmp_path):
+    file = tmp_path / "compose.yaml"
+    file.write_text("services:\n  a: {x-cloche: {template: host}}\n  b: {x-cloche: {template: host}}\n")
+    with pytest.raises(ValueError, match="there are a, b"):
+        await provider.task_init("suite", str(file))
+    (tmp_path / "cloche.yaml").write_text("compose: compose.yaml\nnonsense: 1\n")
+    with pytest.raises(TypeError, match="nonsense"):
+        await provider.task_init("suite", str(tmp_path / "cloche.yaml"))

@@ -4,13 +4,14 @@
     Task(dataset=..., solver=..., scorer=..., sandbox=("cloche", "cloche.yaml"))
 
 The file has the fields of a new sandbox (`image: python:3.12-slim`, `network: …`, `limits: …`), or under `sandboxes` those of several by
-name. A sample's sandboxes end with the sample; where Inspect was killed, they end by themselves within ten minutes.
+name. A `compose.yaml` beside the task does, too: its services are the sample's sandboxes, which reach each other by name. A sample's sandboxes end with the sample; where Inspect was killed, they end by themselves within ten minutes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import posixpath
 from typing import Any, Dict, List, Optional, Union
 
@@ -26,12 +27,13 @@ from inspect_ai.util import (
 )
 from pydantic import BaseModel, ConfigDict
 
-from .. import errors
+from .. import compose, errors
 from .._fields import check_fields
 from ..aio.sandbox import AsyncSandbox
-from ._rollouts import OutputLimit, Ran, client_of_loop, close_sandbox, file_error, leases, open_sandbox, run_limited
+from ._rollouts import LEASE_S, WAIT_S, OutputLimit, Ran, client_of_loop, close_sandbox, file_error, leases, open_sandbox, renewer_of, run_limited
 
 CONFIG_FILE = "cloche.yaml"
+COMPOSE_FILES = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml")
 KEPT_S = 3600.0
 TAG = "inspect"
 LOST = ("deleted", "stopped", "idle", "guest_crash", "host_restart", "policy")  # the sandbox under a command
@@ -40,12 +42,13 @@ UNAVAILABLE = (errors.Gone, errors.NotFound, errors.ConnectionFailed, errors.Una
 
 class ClocheConfig(BaseModel):  # type: ignore[misc]
     """The fields of Sandbox.create(), and `working_dir`: where commands and relative paths begin, the user's home without it. Or
-    `sandboxes`: several by name, of which one is called `default`."""
+    `sandboxes`: several by name, of which one is called `default`. Or `compose`: a Compose file, and beside it the fields of compose.up()."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
     working_dir: Optional[str] = None
     sandboxes: Optional[Dict[str, Dict[str, Any]]] = None
+    compose: Optional[str] = None
 
     def by_name(self) -> Dict[str, Dict[str, Any]]:
         """The default one first."""
@@ -62,9 +65,26 @@ class ClocheConfig(BaseModel):  # type: ignore[misc]
 
     def check(self) -> "ClocheConfig":
         """Names what no sandbox has, before anything runs."""
+        if self.compose is not None:
+            if self.sandboxes is not None or self.working_dir is not None:
+                raise ValueError("beside `compose` there can be no sandboxes or working_dir: the file says them")
+            compose._check(self.model_extra or {})
+            default_service(self.compose)
+            return self
         for fields in self.by_name().values():
             check_fields({name: value for name, value in fields.items() if name != "working_dir"})
         return self
+
+
+def default_service(file: str) -> str:
+    """The one that a task's commands run in: `x-default: true`, or called `default`, or the only one."""
+    with open(file, encoding="utf-8") as text:
+        services = (yaml.safe_load(text) or {}).get("services") or {}
+    said = [name for name, service in services.items() if isinstance(service, dict) and service.get("x-default")]
+    named = said or [name for name in services if name == "default"] or list(services)
+    if len(named) != 1:
+        raise ValueError(f"{file}: one of the services must be called default, or say x-default: true; there are {', '.join(services) or 'none'}")
+    return str(named[0])
 
 
 def read_config(config: Any) -> ClocheConfig:
@@ -78,6 +98,10 @@ def read_config(config: Any) -> ClocheConfig:
         fields = yaml.safe_load(file) or {}
     if not isinstance(fields, dict):
         raise ValueError(f"{config} has no fields of a sandbox")
+    if "services" in fields or os.path.basename(config) in COMPOSE_FILES:
+        fields = {"compose": config}
+    elif isinstance(fields.get("compose"), str):
+        fields["compose"] = os.path.join(os.path.dirname(config), fields["compose"])
     return ClocheConfig(**fields).check()
 
 
@@ -94,14 +118,15 @@ class ClocheSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc]
 
     _live: Dict[str, "ClocheSandboxEnvironment"] = {}
 
-    def __init__(self, sandbox: AsyncSandbox, working_dir: str) -> None:
+    def __init__(self, sandbox: AsyncSandbox, working_dir: str, project: Optional[compose.AsyncProject] = None) -> None:
         super().__init__()
         self.sandbox = sandbox
+        self._project = project
         self._working_dir = working_dir
 
     @classmethod
     def config_files(cls) -> List[str]:
-        return [CONFIG_FILE]
+        return [CONFIG_FILE, *COMPOSE_FILES]
 
     @classmethod
     def config_deserialize(cls, config: Dict[str, Any]) -> BaseModel:
@@ -118,8 +143,11 @@ class ClocheSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc]
     async def sample_init(cls, task_name: str, config: Any, metadata: Dict[str, str]) -> Dict[str, SandboxEnvironment]:
         _check_loop()
         made: Dict[str, SandboxEnvironment] = {}
+        read = read_config(config)
+        if read.compose is not None:
+            return await cls._make_project(read.compose, dict(read.model_extra or {}))
         try:
-            for name, fields in read_config(config).by_name().items():
+            for name, fields in read.by_name().items():
                 made[name] = await cls._make(task_name, dict(fields))
         except BaseException:
             await asyncio.shield(cls._end(made))
@@ -143,11 +171,33 @@ class ClocheSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc]
         return made
 
     @classmethod
+    async def _make_project(cls, file: str, fields: Dict[str, Any]) -> Dict[str, SandboxEnvironment]:
+        """Its services; the default one first, and under that name. They are renewed as other sandboxes are."""
+        default, client = default_service(file), client_of_loop()
+        project = await compose.up_async(file, client=client, **{"timeout": LEASE_S, "wait": WAIT_S, **fields})
+        made: Dict[str, SandboxEnvironment] = {}
+        try:
+            for name in sorted(project, key=lambda one: one != default):
+                sandbox = project[name]
+                if fields.get("timeout") is None:
+                    leases.hold(sandbox.id, renewer_of(client))
+                cls._live[sandbox.id] = one = cls(sandbox, "/", project)
+                made["default" if name == default else name] = one
+                one._working_dir = (await sandbox.run(["pwd"])).check().stdout.rstrip("\n")
+        except BaseException:
+            await asyncio.shield(cls._end(made))
+            raise
+        return made
+
+    @classmethod
     async def _end(cls, environments: Dict[str, SandboxEnvironment]) -> None:
         ending = [one.as_type(cls) for one in environments.values()]
         for one in ending:
             cls._live.pop(one.sandbox.id, None)
-        ended = await asyncio.gather(*(close_sandbox(one.sandbox) for one in ending), return_exceptions=True)
+            leases.let_go(one.sandbox.id)
+        projects = {one._project.name: one._project for one in ending if one._project is not None}
+        alone = [close_sandbox(one.sandbox) for one in ending if one._project is None]
+        ended = await asyncio.gather(*alone, *(project.down() for project in projects.values()), return_exceptions=True)
         for told in ended:
             if isinstance(told, BaseException):
                 raise told
