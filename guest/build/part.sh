@@ -2,6 +2,12 @@
 set -u
 umask 022
 
+for program in base64 cp dirname mkdir; do
+	command -v $program >/dev/null || {
+		echo "E: the image that it starts from has no program '$program', which the steps of a Dockerfile are run with; start from one with a shell and its usual programs, and copy the result into this one by FROM scratch"
+		exit 1
+	}
+done
 echo "$FILES" | while read -r content path; do
 	mkdir -p "$(dirname "$path")"
 	echo "$content" | base64 -d >"$path"

@@ -2,13 +2,16 @@
 """Templates from Dockerfiles: what instructions do, what is cached, and what is refused with its line."""
 
 import os
+import re
 import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 from cloche import Client, errors
 from harness.cli import Cli
 from harness.daemon import Daemon
-from harness.oci import busybox_layer, layout_of
+from harness.oci import Tar, busybox_layer, layout_of
 from harness.running import running
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -303,3 +306,15 @@ def test_who_names_a_dockerfile_as_a_recipe_is_told_how(own, tmp_path):
         assert status != 0 and f"cloche template build --dockerfile {word}" in said
     status, _, said = cli("template", "build", "--dockerfile", str(tmp_path), str(tmp_path / "none"))
     assert status != 0 and "there is no directory" in said
+
+
+def test_an_image_without_the_usual_programs_is_told_what_is_missing(client, build):
+    bare = Tar().add("bin/sh", Path("/bin/dash").read_bytes(), mode=0o755).add("etc/passwd", b"root:x:0:0::/:/bin/sh\n")
+    for library in re.findall(r"(/\S+)", subprocess.run(["ldd", "/bin/dash"], check=True, capture_output=True, text=True).stdout):
+        bare.add(library.lstrip("/"), Path(library).read_bytes(), mode=0o755)
+    client.import_template("docker-bare", layout_of(bare).tar())
+    try:
+        with pytest.raises(errors.InvalidField, match="no program '[a-z0-9]+'"):
+            build("FROM docker-bare\nCOPY a /a\n", {"a": "1"})
+    finally:
+        client.delete_template("docker-bare")

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from cloche import Client
 from harness.daemon import BUILD, PATIENCE, ROOT, Daemon, end
+from harness.dockerfiles import base_layer
 from harness.models import Models
 from harness.npm import made_once
 from harness.oci import busybox_layer

@@ -83,7 +83,7 @@ USE = [
     row("client.history", range="2h", fails="InvalidField"),
     row("client.templates", show=["name"]),
     row("client.quota", show=["limits"]),
-    row("client.waiting_creates", gives=[]),
+    row("client.waiting_creates", show=["position"], gives=[]),
     row("client.reserve", 2, engine=of("engine"), template=of("template"), duration=60, keep="announced", show=["count", "left"], gives={"count": 2, "left": 2}),
     row("client.reservation", of("announced.id"), show=["engine", "count"]),
     row("client.reservations", show=["count"], gives=[{"count": 2}]),
