@@ -80,7 +80,7 @@ int create_wait_foreign(const struct http_req *req, uint64_t *ret_wait_ms, struc
 	return 0;
 }
 
-int create_or_wait(struct http_req *req, create_fn make_now, struct err *err)
+static int make_or_wait(struct http_req *req, create_fn make_now, bool is_placed, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	uint64_t wait_ms = 0;
@@ -93,7 +93,7 @@ int create_or_wait(struct http_req *req, create_fn make_now, struct err *err)
 	                                 .until_us = http_begun_us(req) + wait_ms * 1000,
 	                                 .why = &why};
 
-	if (r < 0 && api->place) {
+	if (r < 0 && is_placed && api->place) {
 		struct err refused = why;
 		int placed = api->place(req, &refused, &why);
 
@@ -115,4 +115,14 @@ int create_or_wait(struct http_req *req, create_fn make_now, struct err *err)
 	http_on_done(req, on_client_gone, w);
 	tell(req, w, wait_ms, &why);
 	return 1;
+}
+
+int create_or_wait(struct http_req *req, create_fn make_now, struct err *err)
+{
+	return make_or_wait(req, make_now, /* is_placed= */ true, err);
+}
+
+int create_or_wait_here(struct http_req *req, create_fn make_now, struct err *err)
+{
+	return make_or_wait(req, make_now, /* is_placed= */ false, err);
 }

@@ -20,3 +20,5 @@ must_check int create_wait_foreign(const struct http_req *req, uint64_t *ret_wai
 /* Makes it, or waits: as long as the request says, from its beginning on. A client that leaves
  * meanwhile waits no longer. */
 must_check int create_or_wait(struct http_req *req, create_fn make, struct err *err);
+/* The same for what this node has to make, though it is in a cluster. */
+must_check int create_or_wait_here(struct http_req *req, create_fn make, struct err *err);

@@ -180,7 +180,7 @@ static int create_now(struct http_req *req, uint64_t *ret_wait_ms, struct err *e
 
 int vercel_create_sandbox(struct http_req *req, struct err *err)
 {
-	return create_or_wait(req, create_now, err);
+	return create_or_wait_here(req, create_now, err);
 }
 
 static int fork_now(struct http_req *req, uint64_t *ret_wait_ms, struct err *err)
@@ -214,7 +214,7 @@ static int fork_now(struct http_req *req, uint64_t *ret_wait_ms, struct err *err
 
 int vercel_fork_sandbox(struct http_req *req, struct err *err)
 {
-	return create_or_wait(req, fork_now, err);
+	return create_or_wait_here(req, fork_now, err);
 }
 
 /* A resume starts a session, which is a create. */
@@ -237,7 +237,7 @@ static int get_now(struct http_req *req, uint64_t *ret_wait_ms, struct err *err)
 
 int vercel_get_sandbox(struct http_req *req, struct err *err)
 {
-	return create_or_wait(req, get_now, err);
+	return create_or_wait_here(req, get_now, err);
 }
 
 static void put_item(struct json_writer *w, const void *object)
