@@ -24,7 +24,7 @@ struct remote {
 	char *bearer;
 	struct http_client *client;
 	const char *note;
-	json_t *incomplete; /* of the last list; or NULL */
+	json_t *incomplete;       /* of the last list; or NULL */
 	char request_id[ID_SIZE]; /* of a create that may wait for room; "" */
 	struct remote *asks;      /* meanwhile, where it stands; or NULL */
 };
