@@ -206,7 +206,6 @@ static int create(struct http_req *req, struct wish *w, struct err *err)
 	if (r != 0)
 		return r;
 	r = read_body(req, w, err);
-
 	if (r == 0 && w->tokens && !fleet_config(api->fleet)->identity) {
 		(void)err_field(err, "iam", "names tokens, but this daemon gives out none");
 		r = err_hint(err, "set `identity.issuer` to the https URL under which clouds find "
