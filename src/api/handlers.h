@@ -210,3 +210,6 @@ int revoke_key(struct http_req *req, struct err *err);
 int list_projects(struct http_req *req, struct err *err);
 int create_project(struct http_req *req, struct err *err);
 int delete_project(struct http_req *req, struct err *err);
+
+/* A project of this node that made way for the cluster's: removed, if nothing is in it. */
+void projects_remove_unused(const char *id, void *arg);

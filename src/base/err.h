@@ -62,6 +62,7 @@ struct err {
 		char what[19];               /* as long as the longest name */
 		bool is_of_key : 1;          /* of the key, and not of its project */
 		bool is_final : 1;           /* no end of others makes room for it */
+		bool is_asked : 1;           /* the cluster was asked for more: try again soon */
 		char limit[24], current[24]; /* decimal numbers */
 		/* Of a create that has waited for room in vain (tenant/create_queue.h), among the
 		 * project's; 0 = it has not waited. */

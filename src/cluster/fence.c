@@ -64,7 +64,7 @@ void fence_look(struct fence *f, const struct fence_rules *rules, uint64_t stead
 	f->has_clocks = true;
 }
 
-static uint64_t lost_us(const struct fence *f, const struct fence_rules *rules)
+uint64_t fence_lost_us(const struct fence *f, const struct fence_rules *rules)
 {
 	return f->right_us + rules->lost_after_us - rules->ending_us;
 }
@@ -72,7 +72,7 @@ static uint64_t lost_us(const struct fence *f, const struct fence_rules *rules)
 enum fence_state fence_state(const struct fence *f, const struct fence_rules *rules,
                              uint64_t now_us)
 {
-	if (f->was_in && now_us >= lost_us(f, rules))
+	if (f->was_in && now_us >= fence_lost_us(f, rules))
 		return FENCE_LOST;
 	if (!f->is_in)
 		return FENCE_OUT;
@@ -98,9 +98,9 @@ uint64_t fence_until(const struct fence *f, const struct fence_rules *rules, uin
 	case FENCE_HELD:
 		return f->right_us + rules->fence_after_us;
 	case FENCE_FENCED:
-		return lost_us(f, rules);
+		return fence_lost_us(f, rules);
 	case FENCE_OUT:
-		return f->was_in ? lost_us(f, rules) : UINT64_MAX;
+		return f->was_in ? fence_lost_us(f, rules) : UINT64_MAX;
 	case FENCE_LOST:
 		break;
 	}

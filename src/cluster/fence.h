@@ -77,5 +77,7 @@ void fence_look(struct fence *f, const struct fence_rules *rules, uint64_t stead
 enum fence_state fence_state(const struct fence *f, const struct fence_rules *rules,
                              uint64_t now_us);
 bool fence_allows(enum fence_state state, enum fence_act act);
+/* When it ends what it runs, if no further beat is answered. */
+uint64_t fence_lost_us(const struct fence *f, const struct fence_rules *rules);
 /* When the state may change by time alone: for a timer. UINT64_MAX: never. */
 uint64_t fence_until(const struct fence *f, const struct fence_rules *rules, uint64_t now_us);

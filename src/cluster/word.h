@@ -13,4 +13,8 @@ struct cluster_word {
 	uint64_t change; /* the newest of projects, keys and quotas that the database knows */
 	char code[32];   /* of what is wrong; "" = nothing */
 	char message[300], hint[240];
+	uint32_t n_wanted;   /* another number: others wait for some lease of this node */
+	uint32_t n_compares; /* another number: the database may have lost something */
+	uint32_t n_rewinds;  /* another number: it has */
+	uint64_t lost_us; /* when others take the node for dead, if no beat is answered; steady */
 };

@@ -74,7 +74,10 @@ enum event_type {
 	EVENT_SECRET_REMOVED,
 	EVENT_IDENTITY_ISSUED,  /* a token was given out */
 	EVENT_IDENTITY_ROTATED, /* another key signs them */
-	EVENT_HOST_DISK,        /* it is full, read-only, or has room again */
+	EVENT_NODE_LOST,       /* it was cut off from its cluster for too long, and has ended all */
+	EVENT_NODE_RETURNED,   /* such a one is back */
+	EVENT_CLUSTER_REWOUND, /* the cluster's database has lost what it had acknowledged */
+	EVENT_HOST_DISK,       /* it is full, read-only, or has room again */
 	EVENT_SUPPRESSED,
 	EVENT_NOT_SENT, /* removed before they were sent to where the settings say */
 	EVENT_API_READ, /* somebody has read content by a call */

@@ -204,7 +204,7 @@ static int call_handler(struct http_req *req, struct err *err)
 		r = req->route->fn(req, err);
 	if (app->leave)
 		app->leave(req);
-	return r;
+	return r < 0 && app->refused && app->refused(req, err) ? 0 : r;
 }
 
 static int start_route(struct http_req *req, struct err *err)

@@ -93,6 +93,9 @@ struct http_app {
 	/* Around each call of a route's handler; may be NULL. */
 	void (*enter)(struct http_req *req);
 	void (*leave)(struct http_req *req);
+	/* A handler has failed and has left nothing behind; may be NULL. 1: the request waits, and
+	 * http_go_on() calls the handler again. 0: err is the answer. */
+	int (*refused)(struct http_req *req, const struct err *err);
 	/* Called when a successful reply begins; may be NULL. 0: it is sent. Else it is held until
 	 * http_server_release() of that number. */
 	uint64_t (*holds)(struct http_req *req);

@@ -26,14 +26,10 @@ static void fail_beats(struct member *m, enum trouble trouble, const char *messa
 	database_drop_later(m->beats, trouble, message);
 }
 
-/* The gateway asks for what has changed. */
+/* The gateway asks for what has changed, and hears until when the node counts as living. */
 static void note_change(struct member *m, const PGresult *rows)
 {
-	uint64_t change = (uint64_t)MAX(rows_number(rows, "change"), 0);
-
-	if (change == m->change)
-		return;
-	m->change = change;
+	m->change = (uint64_t)MAX(rows_number(rows, "change"), 0);
 	member_tell_gateway(m);
 }
 
@@ -46,6 +42,7 @@ static void on_beat_answer(const struct database_answer *answer, void *arg)
 		fail_beats(m, answer->trouble, answer->message);
 		return;
 	}
+	rewind_look(m, rows_text(answer->rows, "server"));
 	if (strcmp(rows_text(answer->rows, "is_taken"), "t") != 0) {
 		log_warn("cluster.epoch_over", "node=%s epoch=%" PRIu64, m->node_text,
 		         m->fence.epoch);
@@ -55,12 +52,12 @@ static void on_beat_answer(const struct database_answer *answer, void *arg)
 		return;
 	}
 	m->skew_us = rows_number(answer->rows, "at_us") - (int64_t)clock_wall_us();
-	(void)snprintf(m->server, sizeof(m->server), "%s", rows_text(answer->rows, "server"));
 	if (!fence_answered(&m->fence, m->fence.number))
 		return; /* the clocks have parted meanwhile: the next one counts */
 	m->answered_us = now_us;
 	m->round_trip_us = now_us - m->sent_us;
 	member_set_trouble(m, TROUBLE_NONE, "");
+	m->n_wanted += rows_text(answer->rows, "wanted")[0] != '\0';
 	note_change(m, answer->rows);
 	json_decref(m->sample);
 	m->sample = rows_json(answer->rows, "sample");
@@ -91,7 +88,8 @@ static void send_beat(struct member *m)
 	(void)snprintf(epoch, sizeof(epoch), "%" PRIu64, m->fence.epoch);
 	(void)snprintf(number, sizeof(number), "%" PRIu64, fence_send(&m->fence, m->sent_us));
 	if (member_call(m, m->beats,
-	                "SELECT is_taken, server, watched, n_requests, directory_number, at_us, "
+	                "SELECT is_taken, server, watched, wanted, n_requests, directory_number, "
+	                "at_us, "
 	                "change, "
 	                "cluster.sample($1::int, $2) AS sample FROM "
 	                "cluster.beat($1::int, $2, $3::bigint, $4::bigint, $5::jsonb)",

@@ -4,6 +4,7 @@
 #include "base/json/json.h"
 #include "base/log.h"
 #include "cluster/message.h"
+#include "member/database/answer_rows.h"
 #include "member/gateway_link.h"
 
 #include <assert.h>
@@ -30,7 +31,7 @@ struct call_row {
 static const struct call_row rows[] = {
 	{"put_record",
          "SELECT cluster.put_record($1::int, $2, $3::bigint, $4, $5, $6, $7, $8::jsonb, "
-         "$9::boolean) AS answer",
+         "$9::boolean) AS answer, cluster.wrote($1::int, $2)",
          true,
          false,
          {{"kind", FIELD_TEXT},
@@ -46,7 +47,7 @@ static const struct call_row rows[] = {
          {{"after", FIELD_NUMBER}}},
 	{"take_create",
          "SELECT cluster.take_create($1::int, $2, $3::bigint, $4::bigint, $5, $6, $7, $8, $9) AS "
-         "answer",
+         "answer, cluster.wrote($1::int, $2)",
          true,
          true,
          {{"project_id", FIELD_TEXT},
@@ -56,7 +57,7 @@ static const struct call_row rows[] = {
           {"digest", FIELD_TEXT}}},
 	{"free_create",
          "SELECT cluster.free_create($1::int, $2, $3::bigint, $4::bigint, $5, $6::boolean) AS "
-         "answer",
+         "answer, cluster.wrote($1::int, $2)",
          true,
          true,
          {{"sandbox_id", FIELD_TEXT}, {"with_key", FIELD_BOOL}}},
@@ -87,7 +88,7 @@ static const struct call_row rows[] = {
          {{"project_id", FIELD_TEXT}, {"key", FIELD_TEXT}}},
 	{"publish_template",
          "SELECT cluster.publish_template($1::int, $2, $3::bigint, $4, $5, $6, $7::jsonb) AS "
-         "answer",
+         "answer, cluster.wrote($1::int, $2)",
          true,
          false,
          {{"id", FIELD_TEXT},
@@ -95,10 +96,34 @@ static const struct call_row rows[] = {
           {"replaces", FIELD_TEXT},
           {"record", FIELD_JSON}}},
 	{"remove_template",
-         "SELECT cluster.remove_template($1::int, $2, $3::bigint, $4, $5) AS answer",
+         "SELECT cluster.remove_template($1::int, $2, $3::bigint, $4, $5) AS answer, "
+         "cluster.wrote($1::int, $2)",
          true,
          false,
          {{"id", FIELD_TEXT}, {"template_id", FIELD_TEXT}}},
+	{"lease_many",
+         "SELECT cluster.lease_many($1::int, $2, $3::bigint, $4::jsonb) AS answer, "
+         "cluster.wrote($1::int, $2)",
+         true,
+         false,
+         {{"calls", FIELD_JSON}}},
+	{"own_leases",
+         "SELECT cluster.own_leases($1::int, $2, $3::bigint, $4, $5) AS answer, "
+         "cluster.wrote($1::int, $2)",
+         true,
+         false,
+         {{"after_owner", FIELD_TEXT}, {"after_what", FIELD_TEXT}}},
+	{"wanted",
+         "SELECT cluster.wanted($1::int, $2) AS answer",
+         false,
+         false,
+         {{NULL, FIELD_TEXT}}},
+	{"take_rate",
+         "SELECT cluster.take_rate($1::int, $2, $3::bigint, $4, $5::int, $6::bigint) AS answer, "
+         "cluster.wrote($1::int, $2)",
+         true,
+         false,
+         {{"owner", FIELD_TEXT}, {"n", FIELD_NUMBER}, {"usual", FIELD_NUMBER}}},
 	{"where",
          "SELECT cluster.where_is($1::int, $2, $3, $4::int) AS answer",
          false,
@@ -122,10 +147,22 @@ struct open_call { /* one that the database has */
 	uint32_t seq;
 };
 
+/* Calls are made one after the other, and each counts. */
+static void note_write(struct gateway_calls *c, int64_t wrote)
+{
+	const uint64_t before = c->written;
+
+	if (wrote < 0)
+		return;
+	c->written = (uint64_t)wrote;
+	if (c->written <= before)
+		c->rewound(c->arg);
+}
+
 static void on_answer(const struct database_answer *answer, void *arg)
 {
 	auto_free struct open_call *open = arg;
-	const struct gateway_calls *c = open->calls;
+	struct gateway_calls *c = open->calls;
 	auto_json json_t *all = NULL;
 	const char *text;
 	struct err err;
@@ -137,12 +174,13 @@ static void on_answer(const struct database_answer *answer, void *arg)
 		                    answer->message);
 		return;
 	}
-	if (PQntuples(answer->rows) != 1 || PQnfields(answer->rows) != 1 ||
+	if (PQntuples(answer->rows) != 1 || PQnfields(answer->rows) < 1 ||
 	    PQgetisnull(answer->rows, 0, 0)) {
 		gateway_link_refuse(c->link, open->seq, "refused",
 		                    "the database has answered with another shape");
 		return;
 	}
+	note_write(c, rows_number(answer->rows, "wrote"));
 	text = PQgetvalue(answer->rows, 0, 0);
 	if (strlen(text) > CLUSTER_MESSAGE_MAX ||
 	    json_parse_up_to(text, strlen(text), VALUES_MAX, &all, &err) < 0 ||
@@ -203,7 +241,7 @@ static int send_call(struct gateway_calls *c, const struct call_row *row, uint32
 	}
 	if (r == 0) {
 		open = xnew0(struct open_call);
-		*open = (struct open_call){c, seq};
+		*open = (struct open_call){.calls = c, .seq = seq};
 		r = database_call(c->work, row->sql, params, n, on_answer, open);
 		if (r < 0)
 			free(open);

@@ -17,6 +17,9 @@ struct gateway_calls {
 	const char *node_text;        /* its number */
 	uint64_t number;              /* of the last call that takes or frees */
 	struct gateway_link *link;
+	void (*rewound)(void *arg); /* the database counts fewer writes than before */
+	void *arg;
+	uint64_t written; /* how many writes the database has acknowledged */
 };
 
 /* Answered now or later, once. */

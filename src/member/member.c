@@ -39,7 +39,12 @@ void member_tell_gateway(const struct member *m)
 	struct cluster_word word = {.state = m->state,
 	                            .node = m->config.node ? m->config.node->node : 0,
 	                            .epoch = m->fence.epoch,
-	                            .change = m->change};
+	                            .change = m->change,
+	                            .n_wanted = m->n_wanted,
+	                            .n_compares = m->n_compares,
+	                            .n_rewinds = m->n_rewinds,
+	                            .lost_us = m->fence.was_in ? fence_lost_us(&m->fence, &m->rules)
+	                                                       : 0};
 
 	if (!m->link)
 		return;
@@ -108,7 +113,7 @@ static void on_work_lost(enum trouble trouble, const char *message, void *arg)
 	struct member *m = arg;
 
 	m->directory_asked = 0;
-	m->is_signing = false;
+	m->is_signing = m->is_counting = false;
 	log_debug("cluster.work_lost", "code=%s message='%s'", trouble_code(trouble), message);
 }
 
@@ -243,7 +248,9 @@ int member_link(struct member *m, int fd)
 	m->calls = (struct gateway_calls){.work = m->work,
 	                                  .node = m->work ? m->config.node : NULL,
 	                                  .node_text = m->node_text,
-	                                  .link = m->link};
+	                                  .link = m->link,
+	                                  .rewound = rewind_on_write,
+	                                  .arg = m};
 	m->objects = (struct object_calls){.pool = m->config.store,
 	                                   .wrapping_key = m->config.wrapping_key,
 	                                   .work = m->work,

@@ -14,7 +14,7 @@
 #include "member/papers/trouble.h"
 #include "member/peers/peer_tls.h"
 
-#define MEMBER_SCHEMA 4 /* the number of the schema that this program knows */
+#define MEMBER_SCHEMA 5 /* the number of the schema that this program knows */
 
 struct member;
 struct store_pool;

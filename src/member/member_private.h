@@ -6,6 +6,7 @@
  *	member.c         wiring: the two connections, the gateway, the state that is told
  *	beats.c          the connection for beats: hello, epoch, join, beat
  *	node_watch.c       the beats of other nodes, and what follows when one is silent
+ *	rewind.c         whether the database has lost something
  *	follow_up.c      what else a beat's answer says that there is to do
  *	member_status.c  all of it as JSON
  */
@@ -34,6 +35,8 @@ struct member {
 	uint64_t change; /* the newest that the database knows of */
 	json_t *load;    /* how full this node is, as its gateway says; or NULL */
 	json_t *sample;  /* how full some others are, of the last beat; or NULL */
+	uint32_t n_wanted, n_compares, n_rewinds;
+	uint64_t rewound_s; /* when that was noticed last; 0: never */
 	struct fence_rules rules;
 	struct loop_timer *beat, *fence_timer;
 	struct watched watches[WATCHES];
@@ -52,6 +55,7 @@ struct member {
 	uint64_t directory_asked, directory_us;
 	bool has_taken_over; /* a node, since the directory was read */
 	bool is_signing;
+	bool is_count_due, is_counting; /* of the writes that the database knows */
 };
 
 /* member.c */
@@ -71,6 +75,10 @@ void beats_on_timer(struct loop *loop, void *arg);
 /* node_watch.c */
 void node_watch_saw(struct member *m, const PGresult *rows, uint64_t received_us);
 json_t *node_watch_status(const struct member *m);
+
+/* rewind.c */
+void rewind_look(struct member *m, const char *server); /* an answer of this server has come */
+void rewind_on_write(void *arg); /* the database counts fewer writes than before */
 
 /* follow_up.c */
 void follow_up(struct member *m, const PGresult *rows);

@@ -75,6 +75,10 @@ json_t *member_status(const struct member *m)
 		(void)json_object_set_new(all, "clock_skew_ms",
 		                          json_integer((json_int_t)(m->skew_us / 1000)));
 	}
+	if (m->rewound_s)
+		(void)json_object_set_new(
+			all, "rewound_s_ago",
+			json_integer((json_int_t)(clock_wall_us() / SECOND_US - m->rewound_s)));
 	problem = problem_of(m);
 	if (problem)
 		(void)json_object_set_new(all, "problem", problem);

@@ -25,9 +25,9 @@
 #define RIGHTS_MARK    "-- Nobody may do what is not said here."
 
 extern const unsigned char cluster_schema[], cluster_schema_2[], cluster_schema_3[],
-	cluster_schema_4[];
+	cluster_schema_4[], cluster_schema_5[];
 extern const size_t cluster_schema_len, cluster_schema_2_len, cluster_schema_3_len,
-	cluster_schema_4_len;
+	cluster_schema_4_len, cluster_schema_5_len;
 
 /* The first makes number 1; each of the others only adds to the one before it, and says its number
  * in the database itself. */
@@ -39,6 +39,7 @@ static const struct {
 	{cluster_schema_2, &cluster_schema_2_len},
 	{cluster_schema_3, &cluster_schema_3_len},
 	{cluster_schema_4, &cluster_schema_4_len},
+	{cluster_schema_5, &cluster_schema_5_len},
 };
 static_assert(ARRAY_SIZE(schema_steps) == MEMBER_SCHEMA, "a step for each number");
 

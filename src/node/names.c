@@ -36,8 +36,6 @@ struct claim { /* a name of a sandbox that was here before */
 
 struct names {
 	struct node *node;
-	const struct node_sandboxes *sandboxes; /* NULL: they are not known yet */
-	void *sandboxes_arg;
 	struct name_return *giving_by_id;
 	struct list giving; /* oldest first */
 	bool is_giving;
@@ -45,6 +43,7 @@ struct names {
 	bool is_claiming, is_comparing;
 	char after[ID_SIZE];
 	uint64_t compared_epoch; /* 0: not since the start */
+	uint32_t n_compares;     /* of the word, when it was compared */
 	struct list takings; /* behind what was to be given back before: it may be the same name */
 	uint64_t order;
 	struct loop_timer *again;
@@ -308,7 +307,7 @@ static void on_compared(const json_t *answer, const struct err *err, void *arg)
 			later(s);
 			return;
 		}
-		if (!s->sandboxes->has(id, s->sandboxes_arg))
+		if (!s->node->sandboxes->has(id, s->node->sandboxes_arg))
 			node_give(s->node, id, true);
 		(void)snprintf(s->after, sizeof(s->after), "%s", id);
 	}
@@ -324,12 +323,12 @@ static void compare(struct names *s)
 {
 	auto_json json_t *call = NULL;
 
-	if (s->is_comparing || !s->sandboxes || !is_held(s) ||
+	if (s->is_comparing || !s->node->sandboxes || !is_held(s) ||
 	    s->compared_epoch == s->node->word.epoch)
 		return;
 	if (!s->after[0] && !s->is_claiming) {
 		drop_claims(s);
-		s->sandboxes->each_named(add_claim, s, s->sandboxes_arg);
+		s->node->sandboxes->each_named(add_claim, s, s->node->sandboxes_arg);
 	}
 	call = json_pack("{ss ss}", "call", "taken", "after", s->after);
 	s->is_comparing = true;
@@ -338,6 +337,10 @@ static void compare(struct names *s)
 
 void names_look(struct names *s)
 {
+	if (s->n_compares != s->node->word.n_compares && !s->is_comparing) {
+		s->n_compares = s->node->word.n_compares;
+		s->compared_epoch = 0;
+	}
 	if (s->compared_epoch != s->node->word.epoch && !s->is_comparing)
 		s->after[0] = '\0';
 	compare(s);
@@ -356,8 +359,9 @@ void node_has_sandboxes(struct node *n, const struct node_sandboxes *sandboxes, 
 {
 	if (!n)
 		return;
-	n->names->sandboxes = sandboxes;
-	n->names->sandboxes_arg = arg;
+	n->sandboxes = sandboxes;
+	n->sandboxes_arg = arg;
+	lost_look(n->lost);
 	names_look(n->names);
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/log.h"
 #include "node/node_private.h"
 
 #include <string.h>
@@ -10,10 +11,13 @@ struct node *node_new(const struct node_config *config)
 	struct node *n = xnew0(struct node);
 
 	n->config = *config;
+	n->n_rewinds = UINT32_MAX;
 	n->records = records_new(n);
 	n->names = names_new(n);
 	n->lookup = name_lookup_new(n);
 	n->telling = telling_new(n);
+	n->leases = leases_new(n);
+	n->lost = lost_new(n);
 	return n;
 }
 
@@ -21,11 +25,33 @@ void node_free(struct node *n)
 {
 	if (!n)
 		return;
+	lost_free(n->lost);
+	leases_free(n->leases);
 	telling_free(n->telling);
 	name_lookup_free(n->lookup);
 	names_free(n->names);
 	records_free(n->records);
 	free(n);
+}
+
+/* The member has found that the database knows less than it has acknowledged. */
+static void note_rewind(struct node *n)
+{
+	struct json_writer *w;
+	struct event e;
+
+	if (n->word.n_rewinds == n->n_rewinds)
+		return;
+	if (n->n_rewinds != UINT32_MAX && n->word.n_rewinds > n->n_rewinds) {
+		log_warn("cluster.rewound", "message='the database was set back: it has lost "
+		                            "what it had acknowledged, and is told again'");
+		if (n->config.events) {
+			w = event_begin(&e, n->config.events, EVENT_CLUSTER_REWOUND, NULL, NULL);
+			json_put_u64(w, "node", n->word.node);
+			event_end(&e);
+		}
+	}
+	n->n_rewinds = n->word.n_rewinds;
 }
 
 /* A member that has gone is followed by another: the node stays one of its cluster meanwhile. */
@@ -41,10 +67,19 @@ void node_told(struct node *n, const struct cluster_word *word)
 	} else if (n->has_word && n->word.state == FENCE_HELD) {
 		n->word.state = FENCE_FENCED;
 	}
+	lost_on_word(n->lost);
+	note_rewind(n);
 	records_on_word(n->records);
 	names_look(n->names);
 	name_lookup_look(n->lookup);
 	telling_look(n->telling);
+	leases_on_word(n->leases);
+}
+
+void node_on_unused_project(struct node *n, void (*fn)(const char *id, void *arg), void *arg)
+{
+	n->unused_project = fn;
+	n->unused_project_arg = arg;
 }
 
 bool node_is_in(const struct node *n)

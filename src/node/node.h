@@ -9,6 +9,7 @@
  */
 #include "base/json/json.h"
 #include "cluster/word.h"
+#include "event/event.h"
 #include "loop/loop.h"
 #include "tenant/quota.h"
 #include "tenant/shared_key.h"
@@ -29,6 +30,9 @@ struct node_config {
 	                       void *link);
 	void *link;
 	uint64_t keys_stale_max_us; /* 0: as usual */
+	struct event_log *events;   /* NULL: nothing is told */
+	const char *boot_id;        /* borrowed */
+	const char *lost_path;      /* a file of this node's own (lost.c); NULL: none */
 };
 
 struct node *node_new(const struct node_config *config);
@@ -43,6 +47,8 @@ uint32_t node_number(const struct node *n);
 enum fence_state node_state(const struct node *n);
 /* Fails with cluster_unavailable while nothing can be agreed on. */
 must_check int node_check(const struct node *n, struct err *err);
+/* Fails on a node that others take for dead. NULL is fine for n. */
+must_check int node_check_serves(const struct node *n, struct err *err);
 int node_refuse(struct err *err, const char *why); /* cluster_unavailable, with Retry-After */
 void node_call(struct node *n, const json_t *call, node_answer_fn fn, void *arg);
 /* "result" of an answer, or "". */
@@ -80,6 +86,10 @@ void node_revoke_key(struct node *n, const char *project_id, const char *id, nod
                      void *arg);
 void node_remove_project(struct node *n, const char *id, node_done_fn fn, void *arg);
 
+/* A project of this node made way for the cluster's of the same name, and nobody has used a key of
+ * it: fn removes it, if it is empty. */
+void node_on_unused_project(struct node *n, void (*fn)(const char *id, void *arg), void *arg);
+
 /* names.c: names of sandboxes, and idempotency keys of their creates. */
 
 struct node_taking {
@@ -96,6 +106,13 @@ void node_take(struct node *n, const struct node_taking *what, node_done_fn fn, 
 /* The sandbox has its name no more; with_key: nor its idempotency key. Tried until it is done. NULL
  * is fine. */
 void node_give(struct node *n, const char *sandbox_id, bool with_key);
+
+/* leases.c: the parts of quotas that this node may use. */
+
+/* fn is called when the database has answered about one, and at the latest then. -EAGAIN: too many
+ * wait, or the time is over. */
+must_check int node_await_quota(struct node *n, uint64_t until_us, void (*fn)(void *arg),
+                                void *arg);
 
 /* name_lookup.c: which node has the sandbox of a name. */
 
@@ -116,6 +133,8 @@ struct node_sandboxes { /* of this node */
 	void (*each_named)(void (*fn)(const char *project_id, const char *id, const char *name,
 	                              void *fn_arg),
 	                   void *fn_arg, void *arg);
+	/* All end with the cause node_lost; how many that was. */
+	size_t (*end_all)(const char *why, void *arg);
 };
 /* All of them are known now. NULL is fine for n. */
 void node_has_sandboxes(struct node *n, const struct node_sandboxes *sandboxes, void *arg);

@@ -3,6 +3,8 @@
 /* What the files of this folder share. */
 #include "node/node.h"
 
+struct leases;
+struct lost;
 struct name_lookup;
 struct names;
 struct records;
@@ -17,11 +19,27 @@ struct node {
 	struct names *names;
 	struct name_lookup *lookup;
 	struct telling *telling;
+	struct leases *leases;
+	struct lost *lost;
+	const struct node_sandboxes *sandboxes; /* NULL: they are not known yet */
+	void *sandboxes_arg;
+	void (*unused_project)(const char *id, void *arg); /* NULL: nobody removes them */
+	void *unused_project_arg;
+	uint32_t n_rewinds; /* of the word, that was told */
 };
 
 struct records *records_new(struct node *n);
 void records_free(struct records *r);
 void records_on_word(struct records *r);
+
+struct lost *lost_new(struct node *n);
+void lost_free(struct lost *l);
+void lost_on_word(struct lost *l); /* before all others */
+void lost_look(struct lost *l);
+
+struct leases *leases_new(struct node *n);
+void leases_free(struct leases *l);
+void leases_on_word(struct leases *l);
 
 struct names *names_new(struct node *n);
 void names_free(struct names *s);

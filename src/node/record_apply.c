@@ -76,12 +76,22 @@ static int apply_key(struct records *r, const json_t *one, const char *id, const
 	return MIN(result, 0);
 }
 
+/* What a daemon makes for itself at its first start, and nobody has used, does not stay. */
+static bool drop_unused(const struct node *n, const char *id)
+{
+	if (!n->unused_project || !n->sandboxes || !id || !keyring_is_unused(n->config.keyring, id))
+		return false;
+	n->unused_project(id, n->unused_project_arg);
+	return !keyring_project_name(n->config.keyring, id);
+}
+
 static int apply_project(struct records *r, const json_t *one, const char *id, bool is_gone,
                          struct err *err)
 {
 	struct keyring *ring = r->node->config.keyring;
 	const json_t *record = json_object_get(one, "record");
 	const char *name = text_of(record, "name", 64), *known = keyring_project_name(ring, id);
+	const char *before; /* who has the name here */
 	char suffix[16];
 	int result;
 
@@ -94,8 +104,9 @@ static int apply_project(struct records *r, const json_t *one, const char *id, b
 	if (strncmp(id, "prj_", 4) != 0 || !name)
 		return err_set(err, ERR_BAD_REQUEST, 0, "a project has another shape");
 	(void)snprintf(suffix, sizeof(suffix), "%u", node_number(r->node));
+	before = keyring_find_project(ring, name);
 	result = keyring_take_project(ring, id, name, time_of(record, "created_us"), suffix, err);
-	if (result == 1)
+	if (result == 1 && !drop_unused(r->node, before))
 		log_warn("cluster.project_renamed",
 		         "name='%s' suffix='-%s' message='this node had a project of a name that "
 		         "the cluster has, too: it keeps what it has, under another name'",

@@ -200,9 +200,16 @@ void records_on_word(struct records *r)
 {
 	if (!node_is_in(r->node))
 		return;
+	if (r->n_compares != r->node->word.n_compares ||
+	    (r->epoch && r->epoch != r->node->word.epoch))
+		begin_again(r);
+	r->n_compares = r->node->word.n_compares;
+	r->epoch = r->node->word.epoch;
 	if (r->fresh_us == 0)
 		r->fresh_us = clock_steady_us(); /* the time of what was kept begins here */
-	loop_timer_set_in(r->look, LOOK_US);
+	if (!r->is_looking)
+		loop_timer_set_in(r->look, LOOK_US);
+	r->is_looking = true;
 	if (!records_is_held(r))
 		records_wake_askers(r, false);
 	else if (!records_is_current(r) ||

@@ -24,7 +24,9 @@ struct records {
 	uint64_t applied;
 	uint64_t fresh_us; /* when it had all changes last */
 	bool is_whole;     /* since the start, all were had once */
-	bool is_asking;
+	bool is_looking, is_asking;
+	uint32_t n_compares;      /* of the word; another number: all is compared again */
+	uint64_t epoch;           /* likewise */
 	bool is_saying, has_said; /* what the database has not */
 	bool has_default;
 	struct shared *shared;

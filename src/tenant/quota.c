@@ -12,8 +12,6 @@
  * in microseconds, so that filling is a product of whole numbers. After a restart all buckets are
  * full.
  */
-#include "tenant/quota.h"
-
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/text/decimal.h"
@@ -21,37 +19,17 @@
 #include "event/event.h"
 #include "tenant/day.h"
 #include "tenant/quota_fields.h"
+#include "tenant/quota_private.h"
 #include "tenant/share.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <uthash.h>
-
-#define TOKEN  (UINT64_C(60) * 1000000)
-#define OWNERS 2 /* of a sandbox: its project, and perhaps its key */
-
-struct account {
-	char id[ID_SIZE];
-	bool is_key;
-	struct quota_setting setting;
-	struct quota_held current;
-	uint64_t tokens, filled_us; /* of creates; filled_us 0 = never looked at */
-	struct usage month;         /* used since its first day */
-	UT_hash_handle hh;
-};
-
-struct quota {
-	struct quota_config config;
-	struct store_usage *store;
-	struct account *accounts;
-	int32_t month; /* its first day */
-};
 
 DEFINE_FREEP(struct quota, quota_close)
 
-static uint64_t limit_of(const struct quota *q, const struct account *a, enum quota_what what)
+uint64_t quota_limit_of(const struct quota *q, const struct account *a, enum quota_what what)
 {
 	if (a->setting.is_set[what])
 		return a->setting.limits.of[what];
@@ -95,7 +73,7 @@ static void turn_month(struct quota *q)
 		a->month = (struct usage){0};
 }
 
-static struct account *find(struct quota *q, const char *id)
+struct account *quota_account_find(struct quota *q, const char *id)
 {
 	struct account *a = NULL;
 
@@ -103,7 +81,7 @@ static struct account *find(struct quota *q, const char *id)
 	return a;
 }
 
-static struct account *account_new(struct quota *q, const char *id)
+struct account *quota_account_new(struct quota *q, const char *id)
 {
 	struct account *a = xnew0(struct account);
 
@@ -114,21 +92,21 @@ static struct account *account_new(struct quota *q, const char *id)
 }
 
 /* The owner's accounts; returns how many. */
-static size_t accounts_of(struct quota *q, const struct quota_owner *owner,
-                          struct account *ret[OWNERS])
+size_t quota_accounts_of(struct quota *q, const struct quota_owner *owner,
+                         struct account *ret[QUOTA_OWNERS])
 {
-	const char *const ids[OWNERS] = {owner->project_id, owner->key_id};
+	const char *const ids[QUOTA_OWNERS] = {owner->project_id, owner->key_id};
 	size_t n = 0;
 
 	turn_month(q);
-	for (size_t i = 0; i < OWNERS; i++) {
+	for (size_t i = 0; i < QUOTA_OWNERS; i++) {
 		struct account *a;
 
 		if (ids[i][0] == '\0')
 			continue;
-		a = find(q, ids[i]);
+		a = quota_account_find(q, ids[i]);
 		if (!a)
-			a = account_new(q, ids[i]);
+			a = quota_account_new(q, ids[i]);
 		if (a->filled_us == 0) {
 			a->filled_us = q->config.steady_us();
 			a->tokens = UINT64_MAX; /* as many as may be */
@@ -139,15 +117,15 @@ static size_t accounts_of(struct quota *q, const struct quota_owner *owner,
 	return n;
 }
 
-static void fill_bucket(struct quota *q, struct account *a)
+void quota_fill_bucket(struct quota *q, struct account *a)
 {
-	uint64_t rate = limit_of(q, a, QUOTA_CREATES_PER_MINUTE);
+	uint64_t rate = quota_limit_of(q, a, QUOTA_CREATES_PER_MINUTE);
 	uint64_t now = q->config.steady_us();
 
 	if (rate == QUOTA_UNLIMITED)
 		return;
 	a->tokens = MIN(sum_u64(a->tokens, scale_u64(now - a->filled_us, rate, 1)),
-	                scale_u64(rate, TOKEN, 1));
+	                scale_u64(rate, QUOTA_TOKEN, 1));
 	a->filled_us = now;
 }
 
@@ -165,7 +143,12 @@ static uint64_t cost_ahead(const struct quota *q, const struct quota_held *held)
 	return price_cost(&q->config.prices, &u);
 }
 
-static const char *whose(const struct account *a)
+uint64_t quota_cost(const struct quota *q, const struct account *a, const struct quota_held *held)
+{
+	return sum_u64(price_cost(&q->config.prices, &a->month), cost_ahead(q, held));
+}
+
+const char *quota_whose(const struct account *a)
 {
 	return a->is_key ? "key" : "project";
 }
@@ -198,7 +181,7 @@ static int refuse_held(const struct account *a, enum quota_what what, uint64_t l
 	quota_field_format(what, a->current.of[what], texts[1], sizeof(texts[1]));
 	quota_field_format(what, asked, texts[2], sizeof(texts[2]));
 	(void)err_set(err, ERR_QUOTA, 0,
-	              "the %s may have %s %s at once, has %s and asks for %s more", whose(a),
+	              "the %s may have %s %s at once, has %s and asks for %s more", quota_whose(a),
 	              texts[0], quota_field_name(what), texts[1], texts[2]);
 	put_figures(what, limit, a->current.of[what], 0, err);
 	put_owner(a, /* is_final= */ asked > limit, err);
@@ -220,14 +203,14 @@ static uint64_t month_left_ms(const struct quota *q)
 static int check_budget(struct quota *q, const struct account *a, const struct quota_held *held,
                         uint64_t extra_nano, struct err *err)
 {
-	uint64_t limit = limit_of(q, a, QUOTA_BUDGET_NANO);
+	uint64_t limit = quota_limit_of(q, a, QUOTA_BUDGET_NANO);
 	uint64_t spent, needed;
 	char texts[2][DECIMAL_SIZE];
 
 	if (limit == QUOTA_UNLIMITED)
 		return 0;
 	spent = price_cost(&q->config.prices, &a->month);
-	needed = sum_u64(sum_u64(spent, cost_ahead(q, held)), extra_nano);
+	needed = sum_u64(quota_cost(q, a, held), extra_nano);
 	if (needed <= limit)
 		return 0;
 	decimal_format(limit, texts[0]);
@@ -235,22 +218,23 @@ static int check_budget(struct quota *q, const struct account *a, const struct q
 	(void)err_set(err, ERR_BUDGET, 0,
 	              "the %s's budget of this month is %s %s, and with %s spent the rest does not "
 	              "cover what could be used next",
-	              whose(a), texts[0], q->config.currency, texts[1]);
+	              quota_whose(a), texts[0], q->config.currency, texts[1]);
 	put_figures(QUOTA_BUDGET_NANO, limit, spent, month_left_ms(q), err);
 	return err_hint(err, "wait for the next month, or ask an admin for a larger budget");
 }
 
 static int check_creates(struct quota *q, struct account *a, struct err *err)
 {
-	uint64_t rate = limit_of(q, a, QUOTA_CREATES_PER_MINUTE);
+	uint64_t rate = quota_limit_of(q, a, QUOTA_CREATES_PER_MINUTE);
 	uint64_t wait_us;
 
-	fill_bucket(q, a);
-	if (rate == QUOTA_UNLIMITED || a->tokens >= TOKEN)
+	quota_fill_bucket(q, a);
+	if (rate == QUOTA_UNLIMITED || a->tokens >= QUOTA_TOKEN)
 		return 0;
-	wait_us = rate ? (TOKEN - a->tokens + rate - 1) / rate : 0;
+	wait_us = rate ? (QUOTA_TOKEN - a->tokens + rate - 1) / rate : 0;
 	(void)err_set(err, ERR_QUOTA, 0,
-	              "the %s may create %" PRIu64 " sandboxes a minute, and has", whose(a), rate);
+	              "the %s may create %" PRIu64 " sandboxes a minute, and has", quota_whose(a),
+	              rate);
 	put_figures(QUOTA_CREATES_PER_MINUTE, rate, rate, wait_us / 1000 + (rate > 0), err);
 	put_owner(a, /* is_final= */ rate == 0, err);
 	return err_hint(err, "try again a little later");
@@ -263,7 +247,7 @@ static int check(struct quota *q, struct account *a, const struct quota_held *mo
 	int r = 0;
 
 	for (unsigned i = 0; r == 0 && i < QUOTA_HELD_COUNT; i++) {
-		uint64_t limit = limit_of(q, a, (enum quota_what)i);
+		uint64_t limit = quota_limit_of(q, a, (enum quota_what)i);
 
 		held.of[i] = sum_u64(held.of[i], more->of[i]);
 		if (more->of[i] > 0 && held.of[i] > limit)
@@ -279,18 +263,18 @@ static int check(struct quota *q, struct account *a, const struct quota_held *mo
 int quota_check_possible(struct quota *q, const struct quota_owner *owner,
                          const struct quota_held *more, struct err *err)
 {
-	struct account *accounts[OWNERS];
-	size_t n = accounts_of(q, owner, accounts);
+	struct account *accounts[QUOTA_OWNERS];
+	size_t n = quota_accounts_of(q, owner, accounts);
 
 	for (size_t i = 0; i < n; i++) {
 		for (unsigned k = 0; k < QUOTA_HELD_COUNT; k++) {
-			uint64_t limit = limit_of(q, accounts[i], (enum quota_what)k);
+			uint64_t limit = quota_limit_of(q, accounts[i], (enum quota_what)k);
 
 			if (more->of[k] > limit)
 				return refuse_held(accounts[i], (enum quota_what)k, limit,
 				                   more->of[k], err);
 		}
-		if (limit_of(q, accounts[i], QUOTA_CREATES_PER_MINUTE) == 0)
+		if (quota_limit_of(q, accounts[i], QUOTA_CREATES_PER_MINUTE) == 0)
 			return check_creates(q, accounts[i], err);
 	}
 	return 0;
@@ -298,11 +282,13 @@ int quota_check_possible(struct quota *q, const struct quota_owner *owner,
 
 bool quota_has_room(struct quota *q, const struct quota_owner *owner, const struct quota_held *more)
 {
-	struct account *accounts[OWNERS];
-	size_t n = accounts_of(q, owner, accounts);
+	struct account *accounts[QUOTA_OWNERS];
+	size_t n = quota_accounts_of(q, owner, accounts);
 
 	for (size_t i = 0; i < n; i++)
-		if (check(q, accounts[i], more, /* is_create= */ false, NULL) < 0)
+		if (check(q, accounts[i], more, /* is_create= */ false, NULL) < 0 ||
+		    (quota_lease_has(q, accounts[i], owner) &&
+		     quota_lease_check(q, accounts[i], more, /* is_create= */ false, NULL) < 0))
 			return false;
 	return true;
 }
@@ -310,48 +296,60 @@ bool quota_has_room(struct quota *q, const struct quota_owner *owner, const stru
 int quota_admit(struct quota *q, const struct quota_owner *owner, const struct quota_held *more,
                 bool is_create, struct err *err)
 {
-	struct account *accounts[OWNERS];
-	size_t n = accounts_of(q, owner, accounts);
+	struct account *accounts[QUOTA_OWNERS];
+	size_t n = quota_accounts_of(q, owner, accounts);
 
 	for (size_t i = 0; i < n; i++) {
-		int r = check(q, accounts[i], more, is_create, err);
+		const bool is_shared = quota_lease_has(q, accounts[i], owner);
+		int r = check(q, accounts[i], more, is_create && !is_shared, err);
 
+		if (r == 0 && is_shared)
+			r = quota_lease_check(q, accounts[i], more, is_create, err);
 		if (r < 0)
 			return r;
 	}
 	for (size_t i = 0; is_create && i < n; i++)
-		if (limit_of(q, accounts[i], QUOTA_CREATES_PER_MINUTE) != QUOTA_UNLIMITED)
-			accounts[i]->tokens -= TOKEN;
+		if (quota_lease_has(q, accounts[i], owner))
+			quota_lease_created(accounts[i]);
+		else if (quota_limit_of(q, accounts[i], QUOTA_CREATES_PER_MINUTE) !=
+		         QUOTA_UNLIMITED)
+			accounts[i]->tokens -= QUOTA_TOKEN;
 	quota_take(q, owner, more);
 	return 0;
 }
 
 void quota_take(struct quota *q, const struct quota_owner *owner, const struct quota_held *more)
 {
-	struct account *accounts[OWNERS];
-	size_t n = accounts_of(q, owner, accounts);
+	struct account *accounts[QUOTA_OWNERS];
+	size_t n = quota_accounts_of(q, owner, accounts);
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		for (unsigned k = 0; k < QUOTA_HELD_COUNT; k++)
 			accounts[i]->current.of[k] =
 				sum_u64(accounts[i]->current.of[k], more->of[k]);
+		if (quota_lease_has(q, accounts[i], owner))
+			quota_lease_moved(q, accounts[i]);
+	}
 }
 
 void quota_give(struct quota *q, const struct quota_owner *owner, const struct quota_held *less)
 {
-	struct account *accounts[OWNERS];
-	size_t n = accounts_of(q, owner, accounts);
+	struct account *accounts[QUOTA_OWNERS];
+	size_t n = quota_accounts_of(q, owner, accounts);
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		for (unsigned k = 0; k < QUOTA_HELD_COUNT; k++)
 			accounts[i]->current.of[k] -= MIN(accounts[i]->current.of[k], less->of[k]);
+		if (quota_lease_has(q, accounts[i], owner))
+			quota_lease_moved(q, accounts[i]);
+	}
 }
 
 void quota_on_use(const char *project_id, const char *key_id, const struct usage *more, void *arg)
 {
 	struct quota *q = arg;
-	struct account *accounts[OWNERS];
-	size_t n = accounts_of(q, &(struct quota_owner){project_id, key_id}, accounts);
+	struct account *accounts[QUOTA_OWNERS];
+	size_t n = quota_accounts_of(q, &(struct quota_owner){project_id, key_id}, accounts);
 
 	for (size_t i = 0; i < n; i++)
 		usage_add(&accounts[i]->month, more);
@@ -359,11 +357,13 @@ void quota_on_use(const char *project_id, const char *key_id, const struct usage
 
 bool quota_is_spent(struct quota *q, const struct quota_owner *owner, struct err *err)
 {
-	struct account *accounts[OWNERS];
-	size_t n = accounts_of(q, owner, accounts);
+	struct account *accounts[QUOTA_OWNERS];
+	size_t n = quota_accounts_of(q, owner, accounts);
 
 	for (size_t i = 0; i < n; i++)
-		if (check_budget(q, accounts[i], &accounts[i]->current, 0, err) < 0)
+		if (check_budget(q, accounts[i], &accounts[i]->current, 0, err) < 0 ||
+		    (quota_lease_has(q, accounts[i], owner) &&
+		     quota_lease_is_spent(q, accounts[i], err)))
 			return true;
 	return false;
 }
@@ -371,20 +371,21 @@ bool quota_is_spent(struct quota *q, const struct quota_owner *owner, struct err
 int quota_check_ceilings(struct quota *q, const struct quota_owner *owner,
                          const struct ceilings *asked, struct err *err)
 {
-	struct account *accounts[OWNERS];
-	size_t n = accounts_of(q, owner, accounts);
+	struct account *accounts[QUOTA_OWNERS];
+	size_t n = quota_accounts_of(q, owner, accounts);
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < n; i++)
-		r = ceilings_check(&accounts[i]->setting.ceilings, asked, whose(accounts[i]), err);
+		r = ceilings_check(&accounts[i]->setting.ceilings, asked, quota_whose(accounts[i]),
+		                   err);
 	return r;
 }
 
 void quota_lower_to_ceilings(struct quota *q, const struct quota_owner *owner,
                              struct ceilings *values)
 {
-	struct account *accounts[OWNERS];
-	size_t n = accounts_of(q, owner, accounts);
+	struct account *accounts[QUOTA_OWNERS];
+	size_t n = quota_accounts_of(q, owner, accounts);
 
 	for (size_t i = 0; i < n; i++)
 		ceilings_lower(&accounts[i]->setting.ceilings, values);
@@ -395,17 +396,12 @@ static const char *id_of(const struct quota_owner *owner)
 	return owner->key_id[0] ? owner->key_id : owner->project_id;
 }
 
-static uint32_t weight_of(const struct account *a)
-{
-	return a->setting.weight > 0 ? a->setting.weight : FAIR_WEIGHT;
-}
-
 /* What other parts do by a project's setting. */
 static void pass_on(struct quota *q, const struct account *a)
 {
 	if (a->is_key)
 		return;
-	shares_set_weight(q->config.shares, a->id, weight_of(a));
+	shares_set_weight(q->config.shares, a->id, quota_weight_of(a));
 	event_log_set_age(q->config.events, a->id, a->setting.events_age_ms * 1000);
 }
 
@@ -423,7 +419,7 @@ int quota_set(struct quota *q, const struct quota_owner *owner, const struct quo
               struct err *err)
 {
 	auto_call(buf_done) struct buf text = BUF_INIT(4096);
-	struct account *accounts[OWNERS];
+	struct account *accounts[QUOTA_OWNERS];
 	struct account *a;
 	size_t n;
 	int r = quota_setting_write(setting, &text);
@@ -434,57 +430,14 @@ int quota_set(struct quota *q, const struct quota_owner *owner, const struct quo
 		r = store_usage_put_quota(q->store, id_of(owner), buf_str(&text), err);
 	if (r < 0)
 		return r;
-	n = accounts_of(q, owner, accounts);
+	n = quota_accounts_of(q, owner, accounts);
 	a = accounts[n - 1];
-	fill_bucket(q, a); /* at the old rate */
+	quota_fill_bucket(q, a); /* at the old rate */
 	a->setting = *setting;
 	pass_on(q, a);
+	if (quota_lease_has(q, a, owner))
+		quota_lease_set(q, a);
 	return 0;
-}
-
-static void put_current(struct quota *q, struct account *a, struct json_writer *w)
-{
-	uint64_t rate = limit_of(q, a, QUOTA_CREATES_PER_MINUTE);
-
-	fill_bucket(q, a);
-	json_open_object(w, "current");
-	for (unsigned i = 0; i < QUOTA_HELD_COUNT; i++)
-		quota_field_put(w, (enum quota_what)i, a->current.of[i]);
-	quota_field_put(w, QUOTA_CREATES_PER_MINUTE,
-	                rate == QUOTA_UNLIMITED ? 0 : rate - MIN(rate, a->tokens / TOKEN));
-	quota_field_put(w, QUOTA_BUDGET_NANO, price_cost(&q->config.prices, &a->month));
-	json_close_object(w);
-}
-
-void quota_to_json(struct quota *q, const struct quota_owner *owner, struct json_writer *w,
-                   const char *name)
-{
-	struct account *accounts[OWNERS];
-	size_t n = accounts_of(q, owner, accounts);
-	struct account *a = accounts[n - 1];
-	char month[DAY_TEXT_SIZE];
-
-	day_format(q->month, month);
-	json_open_object(w, name);
-	json_put_str(w, "project_id", owner->project_id);
-	json_put_str(w, "key_id", a->is_key ? a->id : NULL);
-	json_put_str(w, "currency", q->config.currency);
-	json_put_str(w, "month", month);
-	json_open_object(w, "limits");
-	for (unsigned i = 0; i < QUOTA_COUNT; i++)
-		quota_field_put(w, (enum quota_what)i, limit_of(q, a, (enum quota_what)i));
-	json_close_object(w);
-	ceilings_put(&a->setting.ceilings, w);
-	if (a->is_key)
-		json_put_null(w, "weight");
-	else
-		json_put_u64(w, "weight", weight_of(a));
-	if (a->setting.events_age_ms > 0)
-		json_put_u64(w, "events_age_ms", a->setting.events_age_ms);
-	else
-		json_put_null(w, "events_age_ms");
-	put_current(q, a, w);
-	json_close_object(w);
 }
 
 static int load_setting(const char *owner_id, const char *json, void *arg)
@@ -499,7 +452,7 @@ static int load_setting(const char *owner_id, const char *json, void *arg)
 		r = quota_setting_read(object, &setting, &err);
 	if (r < 0) /* to go on without it would let everything through */
 		return -EBADMSG;
-	a = account_new(arg, owner_id);
+	a = quota_account_new(arg, owner_id);
 	a->setting = setting;
 	pass_on(arg, a);
 	return 0;
@@ -511,6 +464,7 @@ int quota_open(const struct quota_config *config, struct quota **ret, struct err
 	int r;
 
 	q->config = *config;
+	list_init(&q->leased);
 	if (!q->config.steady_us)
 		q->config.steady_us = clock_steady_us;
 	if (!q->config.wall_us)
@@ -535,6 +489,7 @@ void quota_close(struct quota *q)
 		return;
 	while ((a = q->accounts)) {
 		HASH_DEL(q->accounts, a);
+		quota_lease_free(a);
 		free(a);
 	}
 	store_usage_close(q->store);

@@ -58,19 +58,25 @@ void quota_field_format(enum quota_what what, uint64_t value, char *text, size_t
 	}
 }
 
-void quota_field_put(struct json_writer *w, enum quota_what what, uint64_t value)
+void quota_field_put_as(struct json_writer *w, const char *name, enum quota_what what,
+                        uint64_t value)
 {
 	char text[DECIMAL_SIZE];
 
 	quota_field_format(what, value, text, sizeof(text));
 	if (value == QUOTA_UNLIMITED)
-		json_put_str(w, names[what], UNLIMITED);
+		json_put_str(w, name, UNLIMITED);
 	else if (what == QUOTA_BUDGET_NANO)
-		json_put_str(w, names[what], text);
+		json_put_str(w, name, text);
 	else if (what == QUOTA_CPU_MILLI)
-		json_put_double(w, names[what], (double)value / 1000);
+		json_put_double(w, name, (double)value / 1000);
 	else
-		json_put_raw(w, names[what], text, strlen(text));
+		json_put_raw(w, name, text, strlen(text));
+}
+
+void quota_field_put(struct json_writer *w, enum quota_what what, uint64_t value)
+{
+	quota_field_put_as(w, names[what], what, value);
 }
 
 static int read_whole(const json_t *value, enum quota_what what, uint64_t max, uint64_t unit,

@@ -8,3 +8,5 @@ const char *quota_field_name(enum quota_what what); /* "memory_mib" */
 void quota_field_format(enum quota_what what, uint64_t value, char *text, size_t size);
 void quota_field_put(struct json_writer *w, enum quota_what what, uint64_t value);
 must_check int quota_setting_write(const struct quota_setting *setting, struct buf *out);
+void quota_field_put_as(struct json_writer *w, const char *name, enum quota_what what,
+                        uint64_t value);

@@ -35,6 +35,9 @@ must_check int keyring_take_project(struct keyring *ring, const char *id, const 
 must_check int keyring_rename_project(struct keyring *ring, const char *id, const char *name,
                                       struct err *err);
 
+/* Whether nobody has ever used a key of this project, or made one for a person. */
+bool keyring_is_unused(struct keyring *ring, const char *project_id);
+
 struct shared_row {
 	bool is_project;
 	const char *id, *project_id; /* of a project both the same */

@@ -259,10 +259,10 @@ def test_a_database_of_step_1_is_migrated_and_keeps_what_it_has(place):
     a.start()
     a.await_problem("schema_too_old")
     assert "cloche cluster migrate" in a.status()["problem"]["hint"]
-    assert a.ask("cluster", "migrate", "--owner", place.owner)["steps"] == 3
+    assert a.ask("cluster", "migrate", "--owner", place.owner)["steps"] == 4
     a.await_state("held")
     assert a.ask("cluster", "migrate", "--owner", place.owner)["steps"] == 0
-    assert place.ask("SELECT number FROM cluster.version") == "4"
+    assert place.ask("SELECT number FROM cluster.version") == "5"
     assert set(place.ask("SELECT DISTINCT pg_get_userbyid(relowner) FROM pg_class WHERE relnamespace = 'cluster'::regnamespace").split()) == {owner}
 
 

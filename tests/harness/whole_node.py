@@ -61,10 +61,10 @@ def reached(here, there, key):
 
 
 @contextlib.contextmanager
-def cluster_of(database, *names, options=lambda name: ()):
+def cluster_of(database, *names, options=lambda name: (), reached_by=lambda name, database: database):
     """Nodes of these names, of which each reaches each; the first one's key opens all. options: of a node's daemon, by its name."""
     with contextlib.ExitStack() as stack:
-        nodes = [Member(name, database, options=options(name)) for name in names]
+        nodes = [Member(name, reached_by(name, database), options=options(name)) for name in names]
         for n in nodes:
             stack.enter_context(running(n.daemon))
         first, *others = nodes
@@ -82,6 +82,15 @@ def cluster_of(database, *names, options=lambda name: ()):
                 if here is not there:
                     wait_for(lambda here=here, there=there: reached(here, there, key), 60, f"{here.name} reaches {there.name}")
         yield nodes
+
+
+def be_patient(database, *nodes):
+    """No node is lost while the database is away for long, as on a busy machine. Members read it as they connect."""
+    database.ask("UPDATE cluster.cluster SET lost_after_ms = 300000", "one")
+    database.stop()
+    database.start()
+    for n in nodes:
+        wait_for(lambda n=n: n.status()["lost_after_ms"] == 300000 and n.state() == "held", 60, f"{n.name} knows it")
 
 
 @contextlib.contextmanager

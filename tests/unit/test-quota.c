@@ -261,7 +261,8 @@ TEST(limits_and_what_the_month_has_cost_outlive_a_restart)
 	          "\"output_mib\":null,\"execs\":null},"
 	          "\"max_timeout_ms\":1000,\"weight\":null,\"events_age_ms\":null,\"current\":{"
 	          "\"sandboxes\":0,\"vcpus\":0,\"memory_mib\":0,"
-	          "\"disk_mib\":0,\"creates_per_minute\":0,\"budget\":\"5.00\"}}");
+	          "\"disk_mib\":0,\"creates_per_minute\":0,\"budget\":\"5.00\"},"
+	          "\"cluster\":null}");
 	CHECK_INT(admit(&owner).code, ERR_BUDGET);
 	end();
 }

@@ -12,6 +12,8 @@
 #include "api/frame/reply.h"
 #include "api/handlers.h"
 #include "base/clock.h"
+#include "base/log.h"
+#include "hook/hook.h"
 #include "sandbox/pool/pool_reservation.h"
 #include "sandbox/snapshot/snapshot.h"
 #include "sandbox/storage/template.h"
@@ -256,6 +258,30 @@ static int remove_now(const struct api *api, const char *id, struct err *err)
 	reservations_remove_all(api->fleet, id);
 	tell_project(api, EVENT_PROJECT_REMOVED, id, name);
 	return 0;
+}
+
+static void see_secret(const struct secret *secret, void *arg)
+{
+	(void)secret;
+	*(bool *)arg = true;
+}
+
+static void see_hook(const struct hook *hook, void *arg)
+{
+	(void)hook;
+	*(bool *)arg = true;
+}
+
+void projects_remove_unused(const char *id, void *arg)
+{
+	const struct api *api = arg;
+	bool has_some = false;
+	struct err err;
+
+	secrets_each(api->secrets, id, see_secret, &has_some);
+	hooks_each(api->hooks, id, see_hook, &has_some);
+	if (!has_some && check_is_empty(api, id, &err) == 0 && remove_now(api, id, &err) < 0)
+		log_warn("project.not_removed", "project=%s error='%s'", id, err.message);
 }
 
 int delete_project(struct http_req *req, struct err *err)

@@ -4,6 +4,7 @@
  * "default" alone, since they bound what the project's own admins can do; a key's by its project's.
  */
 #include "tenant/quota.h"
+#include "api/account/quota_wait.h"
 #include "api/frame/access.h"
 #include "api/frame/find.h"
 #include "api/frame/late_reply.h"
@@ -36,10 +37,14 @@ static int reply_quota(struct http_req *req, const struct quota_owner *owner, st
 int get_quota(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
-	struct quota_owner owner = {.project_id = caller_project(req), .key_id = ""};
+	struct quota_owner owner = {.project_id = caller_project(req),
+	                            .key_id = key_id(http_user(req))};
 	struct reply reply;
 	struct json_writer *w;
 
+	if (quota_wait_fresh(req, &owner))
+		return 0;
+	owner.key_id = "";
 	w = reply_begin(&reply);
 	quota_to_json(api->quota, &owner, w, "project");
 	owner.key_id = key_id(http_user(req));
@@ -70,6 +75,8 @@ int get_project_quota(struct http_req *req, struct err *err)
 	struct quota_owner owner;
 	int r = find_path_project(req, &owner, err);
 
+	if (r == 0 && quota_wait_fresh(req, &owner))
+		return 0;
 	return r < 0 ? r : reply_quota(req, &owner, err);
 }
 
@@ -173,6 +180,8 @@ int get_key_quota(struct http_req *req, struct err *err)
 	struct quota_owner owner;
 	int r = find_path_key(req, &owner, err);
 
+	if (r == 0 && quota_wait_fresh(req, &owner))
+		return 0;
 	return r < 0 ? r : reply_quota(req, &owner, err);
 }
 

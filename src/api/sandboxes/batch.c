@@ -29,6 +29,7 @@
 #include "http/stream.h"
 #include "sandbox/model/batch_tag.h"
 #include "tenant/create_queue.h"
+#include "tenant/quota_lease.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -239,14 +240,16 @@ static const struct create_waiter_ops queue_ops = {queue_make, queue_give_up};
 
 static int wait_for_room(struct batch *b, const struct err *why, struct err *err)
 {
+	const uint64_t asked_us = why->quota.is_asked ? http_begun_us(b->req) + QUOTA_HOPE_US : 0;
+	const uint64_t until_us = MAX(b->until_us, asked_us);
 	const struct create_wait wait = {.project_id = b->project_id,
 	                                 .key_id = b->spec.key_id,
 	                                 .request_id = http_request_id(b->req),
 	                                 .batch_id = b->id,
-	                                 .until_us = b->until_us,
+	                                 .until_us = until_us,
 	                                 .why = why};
 
-	if (!create_queue_helps(why) || b->until_us <= clock_steady_us()) {
+	if (!create_queue_helps(why) || until_us <= clock_steady_us()) {
 		*err = *why;
 		return -EAGAIN;
 	}

@@ -108,6 +108,13 @@ static void print_status(const json_t *s)
 	       command_number(s, "node"), command_text(s, "address"));
 	printf("state      %s for %s, epoch %" PRIu64 "\n", state, since,
 	       command_number(s, "epoch"));
+	if (json_object_get(s, "rewound_s_ago")) {
+		text_age(command_number(s, "rewound_s_ago") * 1000000, seen);
+		printf("rewound    the database was set back: noticed %s ago, and told again what "
+		       "it had lost\n",
+		       seen);
+		text_age(command_number(s, "answered_ms_ago") * 1000, seen);
+	}
 	if (json_object_get(s, "answered_ms_ago"))
 		printf("beats      %" PRIu64 ", the last answered %s ago, in %" PRIu64 " us\n",
 		       command_number(s, "beats"), seen, command_number(s, "round_trip_us"));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a project or key may use: shown beside what it uses, and set as a whole. */
+#include "base/clock.h"
 #include "base/parse.h"
 #include "cli/frame/group.h"
 #include "cli/term/text.h"
@@ -33,6 +34,8 @@ static void add_ceiling(struct table *t, const char *prefix, const json_t *objec
 	table_add(t, what);
 	table_add(t, "");
 	table_add(t, limit);
+	for (size_t i = 3; i < t->n_columns; i++)
+		table_add(t, "");
 }
 
 /* Those of a single sandbox that were set. */
@@ -53,10 +56,37 @@ static void print_ceilings(const json_t *quota, struct table *t)
 		add_ceiling(t, "", quota, "events_age_ms");
 }
 
+/* What all nodes use, as far as this one was told; "": it was not. */
+static char *cluster_text(const json_t *quota, const char *name, const char *field)
+{
+	const json_t *part = json_object_get(json_object_get(quota, "cluster"), name);
+
+	return part ? value_text(part, field) : xstrdup("");
+}
+
+/* How old what is told of the other nodes is. */
+static void print_age(const json_t *quota)
+{
+	json_t *all = json_object_get(quota, "cluster");
+	json_int_t oldest_us = INT64_MAX;
+	const char *name;
+	json_t *part;
+
+	json_object_foreach (all, name, part)
+		oldest_us = MIN(oldest_us, json_integer_value(json_object_get(part, "as_of_us")));
+	if (json_object_size(all) > 0)
+		printf("CLUSTER is what all nodes use, RESERVED what they may use without asking; "
+		       "as of %.1f s ago\n",
+		       (double)MAX((json_int_t)clock_wall_us() - oldest_us, 0) / 1e6);
+	else if (json_is_object(all))
+		printf("what the other nodes use is not known yet\n");
+}
+
 static void print_quota(const json_t *quota)
 {
-	static const char *const heads[] = {"WHAT", "USED", "LIMIT"};
-	struct table t = {.heads = heads, .n_columns = ARRAY_SIZE(heads)};
+	static const char *const heads[] = {"WHAT", "USED", "LIMIT", "CLUSTER", "RESERVED"};
+	const bool is_in_cluster = json_object_size(json_object_get(quota, "cluster")) > 0;
+	struct table t = {.heads = heads, .n_columns = is_in_cluster ? 5 : 3};
 	json_t *limits = json_object_get(quota, "limits");
 	const json_t *current = json_object_get(quota, "current");
 	auto_free char *owner =
@@ -74,10 +104,18 @@ static void print_quota(const json_t *quota)
 		table_add(&t, name);
 		table_add(&t, used);
 		table_add(&t, limit);
+		if (is_in_cluster) {
+			auto_free char *all = cluster_text(quota, name, "used");
+			auto_free char *reserved = cluster_text(quota, name, "reserved");
+
+			table_add(&t, all);
+			table_add(&t, reserved);
+		}
 	}
 	print_ceilings(quota, &t);
 	table_print(&t);
 	table_done(&t);
+	print_age(quota);
 }
 
 static char *quota_path(const struct quota_opts *opts)

@@ -3,6 +3,7 @@
  * wires in one table. */
 #include "daemon/gateway/gateway.h"
 
+#include "api/account/quota_wait.h"
 #include "api/frame/access.h"
 #include "api/hold.h"
 #include "compat/compat.h"
@@ -173,6 +174,7 @@ int listeners_open(struct gateway *g, struct err *err)
 	                       .recheck = api_recheck,
 	                       .enter = access_enter,
 	                       .leave = access_leave,
+	                       .refused = quota_wait_refused,
 	                       .holds = hold_for,
 	                       .ended = access_ended,
 	                       .arg = &g->api,

@@ -60,20 +60,19 @@ static void on_told(const struct cluster_word *word, void *arg)
 	node_told(arg, word);
 }
 
-struct node *node_link_open(struct cluster_link *link, bool has_member, struct loop *loop,
-                            struct keyring *keyring, struct quota *quota)
+struct node *node_link_open(struct cluster_link *link, bool has_member,
+                            const struct node_config *services)
 {
+	struct node_config config = *services;
 	struct node *n;
 
 	if (!has_member)
 		return NULL;
-	n = node_new(&(struct node_config){.loop = loop,
-	                                   .keyring = keyring,
-	                                   .quota = quota,
-	                                   .call = send_call,
-	                                   .call_with_file = send_call_with,
-	                                   .link = link});
-	link->loop = loop; /* for what is asked before a member is there */
+	config.call = send_call;
+	config.call_with_file = send_call_with;
+	config.link = link;
+	n = node_new(&config);
+	link->loop = config.loop; /* for what is asked before a member is there */
 	link->told = on_told;
 	link->told_arg = n;
 	return n;

@@ -4,6 +4,7 @@
 #include "daemon/gateway/cluster_link.h"
 #include "node/node.h"
 
-/* NULL: there is no member, and this node is alone. The link outlives it. */
-struct node *node_link_open(struct cluster_link *link, bool has_member, struct loop *loop,
-                            struct keyring *keyring, struct quota *quota);
+/* NULL: there is no member, and this node is alone. The link outlives it. Of services, the call and
+ * its link are set here. */
+struct node *node_link_open(struct cluster_link *link, bool has_member,
+                            const struct node_config *services);

@@ -3,6 +3,7 @@
  * What the gateway is made of, opened from the bottom up by a table: each step may use what the
  * ones before it have opened. Paths are as the gateway sees them, below its root.
  */
+#include "api/handlers.h"
 #include "api/operate/metrics.h"
 #include "api/operate/problems.h"
 #include "api/templates/templates.h"
@@ -24,6 +25,7 @@
 #define SPOOL_DIR           "/spool"
 #define BUILDS_DIR          "/builds" /* their logs */
 #define CRASH_COUNTERS_PATH "/jots"
+#define LOST_PATH           "/cluster-lost"
 #define BACKUP_DIR          "/backup" /* copies of the database, while a backup is made */
 /* The bound for results of code calls that are not sent yet: 8 of the largest size; and what each
  * project may always have. */
@@ -178,7 +180,13 @@ static void on_use(const char *project_id, const char *key_id, const struct usag
 static int open_node(struct gateway *g, struct err *err)
 {
 	(void)err;
-	g->node = node_link_open(&g->cluster, g->fds->member >= 0, g->loop, g->keyring, g->quota);
+	g->node = node_link_open(&g->cluster, g->fds->member >= 0,
+	                         &(struct node_config){.loop = g->loop,
+	                                               .keyring = g->keyring,
+	                                               .quota = g->quota,
+	                                               .events = g->events,
+	                                               .boot_id = g->boot_id,
+	                                               .lost_path = LOST_PATH});
 	return 0;
 }
 
@@ -454,6 +462,8 @@ static int open_api(struct gateway *g, struct err *err)
 	                      .started_us = clock_wall_us()};
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
 		g->api.parts[i].name = parts[i].name;
+	if (g->node)
+		node_on_unused_project(g->node, projects_remove_unused, &g->api);
 	g->mcp = mcp_new(&g->api);
 	return 0;
 }

@@ -200,6 +200,7 @@ void end_cause_describe(struct exec *e, const struct guest_usage *u)
 	case END_HOST_RESTART:
 	case END_POLICY:
 	case END_STOPPED:
+	case END_NODE_LOST:
 	case END_CAUSE_COUNT:
 		describe_exit(e);
 		break;

@@ -365,9 +365,23 @@ static void each_named(void (*fn)(const char *project_id, const char *id, const 
 			fn(s->project_id, s->id, s->name, fn_arg);
 }
 
+static size_t end_all(const char *why, void *arg)
+{
+	const struct fleet *fleet = arg;
+	size_t n = 0;
+
+	list_for_each (&fleet->all, struct sandbox, s, link_all) {
+		if (s->place == PLACE_ENDED || s->state == SANDBOX_STOPPING)
+			continue;
+		n += s->place == PLACE_ALIVE;
+		fleet->lifecycle->end(s, END_NODE_LOST, NULL, why);
+	}
+	return n;
+}
+
 void fleet_share_names(struct fleet *fleet)
 {
-	static const struct node_sandboxes sandboxes = {has_sandbox, each_named};
+	static const struct node_sandboxes sandboxes = {has_sandbox, each_named, end_all};
 
 	node_has_sandboxes(fleet->config.node, &sandboxes, fleet);
 	directory_rows_open(fleet);

@@ -216,7 +216,7 @@ static int check_up(const struct fleet *fleet, struct err *err)
 	if (!fleet->is_ready || fleet->is_draining)
 		return err_set(err, ERR_UNAVAILABLE, 0, "the daemon is %s",
 		               fleet->is_ready ? "stopping" : "starting");
-	return 0;
+	return node_check_serves(fleet->config.node, err);
 }
 
 int create_check_room(struct fleet *fleet, struct err *err)

@@ -14,7 +14,9 @@
  * caller says otherwise. If the source is paused on disk, its snapshot is used. Name, tokens and
  * everything else that identifies a sandbox are its own; so is its group, if it is to have one.
  */
+#include "base/clock.h"
 #include "base/log.h"
+#include "node/node.h"
 #include "sandbox/lifecycle/lifecycle.h"
 #include "sandbox/model/create_rules.h"
 #include "sandbox/model/find.h"
@@ -23,6 +25,7 @@
 #include "sandbox/snapshot/imprint.h"
 #include "sandbox/snapshot/snapshot_private.h"
 #include "sandbox/storage/storage.h"
+#include "tenant/quota_lease.h"
 
 #define POLICY_BYTES (512 * 1024) /* a row has room for less */
 
@@ -54,8 +57,9 @@ struct fork {
 struct one {
 	struct fork *fork;
 	uint32_t i;
-	bool is_entering; /* on_entered() comes */
-	bool is_told;     /* on_one() has come */
+	uint64_t until_us; /* it waits for the cluster's quota at most */
+	bool is_entering;  /* on_entered() comes */
+	bool is_told;      /* on_one() has come */
 };
 
 static void fork_free(struct fork *f)
@@ -232,14 +236,15 @@ static void on_one(struct sandbox *s, const struct err *err, void *arg)
 		end_one(one);
 }
 
-static void start_one(struct fork *f, uint32_t i)
+static void try_one(void *arg)
 {
+	struct one *one = arg;
+	struct fork *f = one->fork;
+	const uint32_t i = one->i;
 	struct sandbox_spec spec = f->spec.sandbox;
 	char name[SANDBOX_NAME_MAX + 12], alias[SANDBOX_NAME_MAX + 12];
-	struct one *one = xnew0(struct one);
 	struct err err;
 
-	*one = (struct one){.fork = f, .i = i};
 	spec.snapshot = f->snapshot_id;
 	spec.on_made = f->imprint ? on_made : NULL;
 	spec.made_arg = one;
@@ -263,8 +268,19 @@ static void start_one(struct fork *f, uint32_t i)
 		               i + 1);
 		spec.alias = alias;
 	}
-	if (sandbox_create(f->fleet, f->project_id, &spec, on_one, one, &err) < 0)
+	if (sandbox_create(f->fleet, f->project_id, &spec, on_one, one, &err) >= 0)
+		return;
+	if (!err.quota.is_asked || node_await_quota(f->fleet->config.node, one->until_us, try_one,
+	                                            one) < 0) /* the cluster is asked for more */
 		on_one(NULL, &err, one);
+}
+
+static void start_one(struct fork *f, uint32_t i)
+{
+	struct one *one = xnew0(struct one);
+
+	*one = (struct one){.fork = f, .i = i, .until_us = clock_steady_us() + QUOTA_HOPE_US};
+	try_one(one);
 }
 
 static void start_all(struct loop *loop, void *arg)

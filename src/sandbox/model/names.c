@@ -18,6 +18,7 @@ static const char *const causes[] = {
 	[END_HOST_RESTART] = "host_restart",
 	[END_POLICY] = "policy",
 	[END_STOPPED] = "stopped",
+	[END_NODE_LOST] = "node_lost",
 };
 static_assert(ARRAY_SIZE(causes) == END_CAUSE_COUNT, "a cause has no name");
 

@@ -50,7 +50,8 @@ enum end_cause {
 	END_GUEST_CRASH,
 	END_HOST_RESTART,
 	END_POLICY,
-	END_STOPPED, /* by a request to stop it */
+	END_STOPPED,   /* by a request to stop it */
+	END_NODE_LOST, /* its node was cut off from its cluster for too long */
 	END_CAUSE_COUNT
 };
 const char *end_cause_name(enum end_cause cause);

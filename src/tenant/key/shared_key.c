@@ -126,6 +126,14 @@ int keyring_take_project(struct keyring *ring, const char *id, const char *name,
 	return r < 0 ? r : is_renamed;
 }
 
+bool keyring_is_unused(struct keyring *ring, const char *project_id)
+{
+	list_for_each (&ring->keys, struct key, key, link)
+		if (strcmp(key->project_id, project_id) == 0 && (key->used_us != 0 || key->person))
+			return false;
+	return true;
+}
+
 int keyring_each_shared(struct keyring *ring, int (*fn)(const struct shared_row *row, void *arg),
                         void *arg)
 {

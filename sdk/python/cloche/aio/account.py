@@ -99,7 +99,8 @@ class AsyncAccount(AsyncCaller):
             yield dict(event.raw)
 
     async def quota(self, *, project: Optional[str] = None, key: Optional[str] = None) -> Json:
-        """{limits, current, …} of the caller's project, another project or a key."""
+        """{limits, current, …} of the caller's project, another project or a key. On a node of a cluster,
+        current is what this node uses, and cluster what all nodes use, with its age."""
         if key is not None:
             return await self.call(request("GET", ["keys", key, "quota"], query={"project": project}))
         if project is not None:

@@ -100,7 +100,8 @@ class Account(Caller):
             yield dict(event.raw)
 
     def quota(self, *, project: Optional[str] = None, key: Optional[str] = None) -> Json:
-        """{limits, current, …} of the caller's project, another project or a key."""
+        """{limits, current, …} of the caller's project, another project or a key. On a node of a cluster,
+        current is what this node uses, and cluster what all nodes use, with its age."""
         if key is not None:
             return self.call(request("GET", ["keys", key, "quota"], query={"project": project}))
         if project is not None:
