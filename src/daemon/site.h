@@ -26,11 +26,11 @@ struct site {
 	uid_t uid;                   /* the gateway's */
 	gid_t gid;
 	int lock_fd;
-	int agent_fd;      /* sealed memfd */
-	int vmm_fd;        /* likewise, cloche-vmm; -1: it is not there */
-	int member_fd;     /* likewise, cloche-cluster; -1: this node is alone */
+	int agent_fd;  /* sealed memfd */
+	int vmm_fd;    /* likewise, cloche-vmm; -1: it is not there */
+	int member_fd; /* likewise, cloche-cluster; -1: this node is alone */
 	char *kernels_dir;
-	char *doctor;      /* what this host can do, as JSON; NULL: not known */
+	char *doctor; /* what this host can do, as JSON; NULL: not known */
 	struct site_listener listeners[SITE_LISTENERS_MAX];
 	size_t n_listeners;
 };

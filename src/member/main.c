@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* `cloche-cluster`: all of cloche that speaks with PostgreSQL. It is started by `cloche` alone. */
-#include "member/order.h"
+#include "member/order/order.h"
 
 #include "base/fd.h"
 

@@ -4,7 +4,7 @@
  * another one only the database's owner may say so, and only the owner removes one: else a single
  * hostile node could put all others out.
  */
-#include "member/order_parts.h"
+#include "member/order/order_parts.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -12,7 +12,7 @@
 #include "daemon/confine/confine.h"
 #include "member/member.h"
 #include "member/objects/objects_check.h"
-#include "member/order.h"
+#include "member/order/order.h"
 #include "member/papers/node_keys.h"
 #include "member/papers/trouble.h"
 #include "member/status_socket.h"

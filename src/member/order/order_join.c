@@ -8,7 +8,7 @@
 #include "base/fs/dir_reader.h"
 #include "base/parse.h"
 #include "base/units.h"
-#include "member/order_parts.h"
+#include "member/order/order_parts.h"
 #include "member/papers/authority.h"
 #include "member/papers/node_keys.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "member/order_parts.h"
+#include "member/order/order_parts.h"
 
 #include "member/member.h"
 #include "member/papers/signing.h"

@@ -2,7 +2,7 @@
 #pragma once
 /* What several orders do. */
 #include "member/database/session.h"
-#include "member/order.h"
+#include "member/order/order.h"
 #include "member/papers/invitation.h"
 #include "member/papers/node_file.h"
 

@@ -5,7 +5,7 @@
 #include "base/parse.h"
 #include "base/units.h"
 #include "cluster/tag.h"
-#include "member/order_parts.h"
+#include "member/order/order_parts.h"
 #include "member/papers/trouble.h"
 #include "member/status_socket.h"
 

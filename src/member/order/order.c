@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "member/order.h"
+#include "member/order/order.h"
 
 int order_parse(const json_t *all, struct order *ret, struct err *err)
 {

@@ -8,7 +8,7 @@
 #include "base/fd.h"
 #include "base/parse.h"
 #include "member/member.h"
-#include "member/order_parts.h"
+#include "member/order/order_parts.h"
 #include "member/papers/authority.h"
 #include "member/papers/node_keys.h"
 #include "member/papers/signing.h"
@@ -35,10 +35,8 @@ static const struct {
 	const unsigned char *text;
 	const size_t *len;
 } schema_steps[] = {
-	{cluster_schema, &cluster_schema_len},
-	{cluster_schema_2, &cluster_schema_2_len},
-	{cluster_schema_3, &cluster_schema_3_len},
-	{cluster_schema_4, &cluster_schema_4_len},
+	{cluster_schema, &cluster_schema_len},     {cluster_schema_2, &cluster_schema_2_len},
+	{cluster_schema_3, &cluster_schema_3_len}, {cluster_schema_4, &cluster_schema_4_len},
 	{cluster_schema_5, &cluster_schema_5_len},
 };
 static_assert(ARRAY_SIZE(schema_steps) == MEMBER_SCHEMA, "a step for each number");
