@@ -73,7 +73,8 @@ static const struct call_row rows[] = {
          {{"project_id", FIELD_TEXT}, {"name", FIELD_TEXT}}},
 	{"tell",
          "SELECT cluster.tell_batch($1::int, $2, $3::bigint, $4::bigint, $5::bigint, $6::jsonb, "
-         "$7::jsonb, $8::boolean) AS answer",
+         "$7::jsonb, $8::boolean) AS answer, "
+         "set_config('synchronous_commit', 'off', true)", /* as beats.c says */
          true,
          false,
          {{"round", FIELD_NUMBER},

@@ -310,6 +310,27 @@ def test_a_database_that_is_stopped_fences_the_node_and_gives_its_right_back(pla
     assert a.status()["epoch"] == epoch and a.problem() == ""
 
 
+def test_a_synchronous_standby_that_is_away_fences_nobody(place, database):
+    a = place.first()
+    a.await_state("held")
+    database.ask("ALTER SYSTEM SET synchronous_standby_names = 'away'", "one")
+    database.ask("SELECT pg_reload_conf()", "one")
+    waiting = None
+    try:
+        argv = ["psql", "-X", "-q", "-h", database.folder, "-p", str(database.port), "-U", "owner", "-d", "one", "-c", "CREATE TABLE public.control (n int)"]
+        waiting = subprocess.Popen(argv)  # the control: a commit that nobody made asynchronous
+        wait_for(lambda: place.ask("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%public.control%'") == "1", 30, "a commit that waits")
+        beats = int(place.ask("SELECT number FROM cluster.beats WHERE node = 1"))
+        wait_for(lambda: int(place.ask("SELECT number FROM cluster.beats WHERE node = 1")) > beats + 10, 60, "ten beats more")
+        assert a.state() == "held" and waiting.poll() is None
+    finally:
+        database.ask("ALTER SYSTEM RESET synchronous_standby_names", "one")
+        database.ask("SELECT pg_reload_conf()", "one")
+        if waiting:
+            assert waiting.wait(60) == 0
+            place.ask("DROP TABLE public.control")
+
+
 def test_a_member_that_stands_still_loses_its_epoch_and_joins_anew(place):
     a = place.first()
     b = place.second(a)
