@@ -107,8 +107,8 @@ static void put_default_user(struct steps *s)
 	put_user(s->user, &script);
 	(void)!buf_printf(&script, "[ -d " DEFAULT_HOME " ] || { mkdir -p " DEFAULT_HOME
 	                           " && chown $name " DEFAULT_HOME "; }\n");
-	(void)json_object_set_new(s->files, STEPS_DIR "/user", json_string(buf_str(&script)));
-	(void)json_array_append_new(s->run, json_string("sh " STEPS_DIR "/user"));
+	(void)json_object_set_new(s->files, STEPS_USER, json_string(buf_str(&script)));
+	(void)json_array_append_new(s->run, json_string("sh " STEPS_USER));
 }
 
 /* In the words of E2B's envd, which programs look for. */

@@ -8,7 +8,8 @@
 #include "base/json/json.h"
 
 #define STEPS_DIR      "/tmp/.steps"
-#define STEPS_WHY      "/tmp/.why" /* where a script that fails leaves why (guest/build) */
+#define STEPS_USER     STEPS_DIR "/user" /* makes the user of the steps; no step itself */
+#define STEPS_WHY      "/tmp/.why"       /* where a script that fails leaves why (guest/build) */
 #define STEPS_MAX      256
 #define STEPS_TEXT_MAX (64 * 1024) /* of all scripts together */
 
