@@ -12,7 +12,8 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from harness.cluster import Database
+from cloche import errors
+from harness.cluster import FENCE_AFTER_S, Database
 from harness.daemon import BUILD, children_of, wait_for
 from harness.whole_node import cluster_of, without
 
@@ -192,6 +193,8 @@ def test_what_a_silent_node_had_is_listed_with_its_age_and_comes_back_with_it(th
                 assert behind["node"] == "c" and behind["as_of_us"] > 0, behind
                 assert [row["id"] for row in pages((a, b), team, 1)] == ids(answer)
                 assert n.refused("GET", f"/v1/sandboxes/{all_ids[2]}", key=team) == (503, "node_unreachable")
+            with a.client(team) as client, pytest.warns(errors.IncompleteList, match="node c"):
+                assert sorted(s.id for s in client.list()) == sorted(all_ids)
         for n in three:
             wait_for(lambda n=n: listed(n, team)["incomplete"] == [], 30, "all answer again")
             assert sorted(ids(listed(n, team))) == sorted(all_ids)
@@ -297,12 +300,21 @@ def test_a_database_that_lies_about_other_nodes_adds_nothing_and_ends_nobody(thr
     assert [n.daemon.gateway_pid for n in three] == before
 
 
-def test_an_id_of_a_lost_node_is_gone_and_one_that_nobody_told_is_not_found(three, team, database):
-    a, b, c = three
-    with made(team, c) as (kept,):
-        await_told(database, c, {kept})
+@pytest.fixture
+def short_lived():
+    """A database of its own, whose nodes are lost soon."""
+    d = Database()
+    d.make("one")
+    yield d
+    d.close()
+
+
+def test_an_id_of_a_lost_node_is_gone_and_one_that_nobody_told_is_not_found(short_lived):
+    with cluster_of(short_lived, "a", "c", lost_after_s=5 * FENCE_AFTER_S) as (a, c), made(a.daemon.key, c) as (kept,):
+        team = a.daemon.key
+        await_told(short_lived, c, {kept})
         with stopped(c):
-            wait_for(lambda: database.ask("SELECT is_lost FROM cluster.nodes WHERE name = 'c'", "one") == "t", 60, "it is lost")
+            wait_for(lambda: short_lived.ask("SELECT is_lost FROM cluster.nodes WHERE name = 'c'", "one") == "t", 60, "it is lost")
             wait_for(lambda: a.call("GET", f"/v1/sandboxes/{kept}", key=team)[0] == 410, 60, "its sandboxes have ended")
             untold = kept[:7] + "a" * (len(kept) - 7)
             assert a.refused("GET", f"/v1/sandboxes/{untold}", key=team) == (404, "not_found")

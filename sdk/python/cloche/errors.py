@@ -317,6 +317,11 @@ def of_exec(exec_: Any) -> ExecFailed:
     return BY_CAUSE.get(exec_.cause or "exited", ExecKilled)(f"exec {exec_.id}: {message}", exec_)
 
 
+class IncompleteList(UserWarning):
+    """A warning, not an error: in a cluster a node did not answer, so a list may lack what that node has, or shows what it had a
+    while ago. `warnings.simplefilter("error", cloche.errors.IncompleteList)` makes it an error."""
+
+
 def _by_code() -> Dict[str, Type[ClocheError]]:
     classes: List[Type[ClocheError]] = [*ClocheError.__subclasses__(), BudgetError, HostDiskFull]
     own = (ConnectionFailed, ExecFailed, CodeFailed, BatchError, ForkError)  # of this side of the wire

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from typing import Any, AsyncIterator, List, Mapping, Optional, Sequence, TypeVar
 
 from .. import errors
@@ -46,6 +47,9 @@ class AsyncCaller:
         cursor: Optional[str] = None
         while True:
             page = await self.call(request("GET", path, query={**query, "cursor": cursor}))
+            for part in page.get("incomplete") or ():
+                text = f"the list of {field} may not be whole: node {part.get('node') or 'unknown'}: {part.get('why')}"
+                warnings.warn(errors.IncompleteList(text), stacklevel=2)
             for item in page[field]:
                 yield item
             cursor = page.get("next_cursor")

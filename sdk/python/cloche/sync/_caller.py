@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from typing import Any, Iterator, List, Mapping, Optional, Sequence, TypeVar
 
 from .. import errors
@@ -47,6 +48,9 @@ class Caller:
         cursor: Optional[str] = None
         while True:
             page = self.call(request("GET", path, query={**query, "cursor": cursor}))
+            for part in page.get("incomplete") or ():
+                text = f"the list of {field} may not be whole: node {part.get('node') or 'unknown'}: {part.get('why')}"
+                warnings.warn(errors.IncompleteList(text), stacklevel=2)
             for item in page[field]:
                 yield item
             cursor = page.get("next_cursor")
