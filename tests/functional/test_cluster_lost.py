@@ -7,7 +7,7 @@ import shutil
 import signal
 
 import pytest
-from harness.cluster import Database
+from harness.cluster import FENCE_AFTER_S, Database
 from harness.daemon import BUILD, wait_for
 from harness.relay import Relay
 from harness.whole_node import be_patient, cluster_of
@@ -34,7 +34,7 @@ def pair(database, relays):
         relays[name] = Relay(database)
         return relays[name]
 
-    with cluster_of(database, "a", "b", reached_by=reached_by) as nodes:
+    with cluster_of(database, "a", "b", reached_by=reached_by, lost_after_s=5 * FENCE_AFTER_S) as nodes:
         yield nodes
     for r in relays.values():
         r.close()

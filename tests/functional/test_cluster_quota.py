@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from harness.cluster import Database
 from harness.daemon import BUILD, wait_for
-from harness.whole_node import be_patient, cluster_of, without
+from harness.whole_node import cluster_of, without
 
 pytestmark = pytest.mark.skipif(not (BUILD / "cloche-cluster").exists(), reason="built without libpq")
 
@@ -25,7 +25,6 @@ def database():
 @pytest.fixture(scope="module")
 def pair(database):
     with cluster_of(database, "a", "b", options=lambda name: ("--price-create", "1.00")) as nodes:
-        be_patient(database, *nodes)
         yield nodes
 
 

@@ -14,6 +14,7 @@ import pytest
 from harness.cluster import Database, Node
 from harness.daemon import BUILD, Daemon, call, children_of, read_text, wait_for
 from harness.running import running
+from harness.whole_node import LOST_AFTER_S
 
 pytestmark = pytest.mark.skipif(not (BUILD / "cloche-cluster").exists(), reason="built without libpq")
 
@@ -62,7 +63,7 @@ def cluster_of_two(prepare=lambda b: None):
         stack.enter_context(running(b.daemon))
         a.node.await_problem("not_joined")
         prepare(b)
-        a.node.init(database.owner("one"))
+        a.node.init(database.owner("one"), lost_after_s=LOST_AFTER_S)
         a.node.await_state("held")
         wait_for(lambda: records(database, "key") == "1", 30, "a's records")
         b.node.join(a.node.ask("cluster", "invite")["token"])

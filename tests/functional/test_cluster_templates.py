@@ -14,7 +14,7 @@ import pytest
 from harness.cluster import Database, Node
 from harness.daemon import BUILD, children_of, read_text, wait_for
 from harness.sinks import CREDENTIALS, KEY, Server, s3rver
-from harness.whole_node import cluster_of, without
+from harness.whole_node import LOST_AFTER_S, cluster_of, without
 
 pytestmark = pytest.mark.skipif(not (BUILD / "cloche-cluster").exists(), reason="built without libpq")
 TREE = """
@@ -490,7 +490,7 @@ def test_the_keys_come_with_the_invitation_and_the_database_has_them_no_more(tmp
     try:
         database.make("one")
         a, b, c = nodes = [Node(name, database.conninfo("one"), objects={"objects": f"dir://{store.path}"}) for name in "abc"]
-        a.init(database.owner("one"))
+        a.init(database.owner("one"), lost_after_s=LOST_AFTER_S)
         a.start()
         a.await_state("held")
         keys = objects_keys(a)
@@ -524,7 +524,7 @@ def test_a_cluster_from_before_gets_keys_by_a_migration(tmp_path):
     try:
         database.make("one")
         a, b = nodes = [Node(name, database.conninfo("one"), objects={"objects": f"dir://{store.path}"}) for name in "ab"]
-        a.init(database.owner("one"))
+        a.init(database.owner("one"), lost_after_s=LOST_AFTER_S)
         a.start()
         a.await_state("held")
         # As if it had been made before there were keys.

@@ -189,8 +189,9 @@ class Node:
         assert r.returncode not in (0, 1), r.stdout + r.stderr
         return r.stderr
 
-    def init(self, owner, fence_after_s=FENCE_AFTER_S):
-        return self.ask("cluster", "init", "--owner", owner, "--name", self.name, "--fence-after", f"{fence_after_s}s", "--lost-after", f"{5 * fence_after_s}s")
+    def init(self, owner, fence_after_s=FENCE_AFTER_S, lost_after_s=None):
+        lost_after_s = lost_after_s or 5 * fence_after_s
+        return self.ask("cluster", "init", "--owner", owner, "--name", self.name, "--fence-after", f"{fence_after_s}s", "--lost-after", f"{lost_after_s}s")
 
     def join(self, token, *more):
         return self.ask("node", "join", token, "--name", self.name, *more)

@@ -11,6 +11,7 @@ from .daemon import Daemon, call, children_of, free_port, read_text, wait_for
 from .running import running
 
 DOMAIN = "preview.example"
+LOST_AFTER_S = 300  # on a busy machine beats may be late by many seconds, and a lost node ends its sandboxes
 
 
 class Member(Node):
@@ -61,7 +62,7 @@ def reached(here, there, key):
 
 
 @contextlib.contextmanager
-def cluster_of(database, *names, options=lambda name: (), reached_by=lambda name, database: database):
+def cluster_of(database, *names, options=lambda name: (), reached_by=lambda name, database: database, lost_after_s=LOST_AFTER_S):
     """Nodes of these names, of which each reaches each; the first one's key opens all. options: of a node's daemon, by its name."""
     with contextlib.ExitStack() as stack:
         nodes = [Member(name, reached_by(name, database), options=options(name)) for name in names]
@@ -70,7 +71,7 @@ def cluster_of(database, *names, options=lambda name: (), reached_by=lambda name
         first, *others = nodes
         for n in nodes:
             n.await_problem("not_joined")
-        first.init(database.owner("one"))
+        first.init(database.owner("one"), lost_after_s=lost_after_s)
         first.await_state("held")
         for n in others:
             n.join(first.ask("cluster", "invite")["token"])
