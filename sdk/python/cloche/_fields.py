@@ -10,67 +10,72 @@ from ._protocol import Snapshot, id_of
 
 
 class SandboxFields(TypedDict, total=False):
-    """Fields of a new sandbox; all may be left out, or None."""
+    """Fields of a new sandbox. All are optional; None means the default."""
 
     name: Optional[str]
-    """Unique in the project while it lives."""
+    """Name of the sandbox. It must be unique among the project's living sandboxes."""
     group: Optional[str]
-    """Of sandboxes that reach each other by name, whatever their `network` is, and are reached by nobody else."""
+    """Name of a group. Sandboxes of one group reach each other by name, whatever their `network` is; no other sandbox reaches them."""
     alias: Optional[str]
-    """Its host name in the group; without it, its name."""
+    """Its host name in the group. Default: its name."""
     template: Optional[str]
-    """What its files are at first, by id or name."""
+    """The template to start from, by id or name. Default: the daemon's."""
     image: Optional[str]
-    """Of a registry, instead of a template: "[HOST[:PORT]/]NAME[:TAG][@DIGEST]". The first create pulls it; a tag is pulled again after an hour."""
+    """An image from a registry to start from, instead of a template: "[HOST[:PORT]/]NAME[:TAG][@DIGEST]". The first create pulls
+    it; after an hour a tag is pulled again."""
     pull: Optional[str]
-    """Of `image`: "always" asks the registry anew, "missing" takes what is here however old it is."""
+    """When to pull `image`: "always" asks the registry each time, "missing" uses the local copy, however old it is."""
     language: Optional[str]
-    """That it is to have: without a template, one that has it is taken. "python", "javascript", "typescript", "bash", "r" or "java"."""
+    """A language that it must have. Without a template, one that has the language is chosen. "python", "javascript", "typescript",
+    "bash", "r" or "java"."""
     snapshot: Union[None, str, Snapshot]
-    """What it goes on from, instead of a template; by itself or by its id or name."""
+    """A snapshot to start from, instead of a template: the object, or its id or name."""
     memory: Union[None, bool, int]
-    """MiB of memory, as in `limits`. With a snapshot, False: from its files alone."""
+    """A number: MiB of memory, as in `limits`. With a snapshot, False: start from its files only, without its programs."""
     packages: Optional[Sequence[str]]
-    """Installed in it, once per set: "pip:pandas", "npm:zod@3", "apt:jq", or bare names of the template's language."""
+    """Packages that it needs: "pip:pandas", "npm:zod@3", "apt:jq", or names without a prefix for the template's language. Each set
+    is installed once and then reused."""
     volumes: Optional[Mapping[str, Any]]
-    """Files that outlive it, by the path where it has them: {"/data": "name"}, or {"/data": {"volume": "name", "read_only": True}}."""
+    """Volumes to mount, by path. Their files outlive the sandbox: {"/data": "name"}, or {"/data": {"volume": "name", "read_only":
+    True}}."""
     source: Optional[Mapping[str, Any]]
-    """There when it runs: {"type": "git" or "tarball", "url", "revision"?, "depth"?, "path"?, "credentials"?}. Its host is
-    open for that alone, and credentials never come inside."""
+    """A git repository or tarball to fetch before it runs: {"type": "git" or "tarball", "url", "revision"?, "depth"?, "path"?,
+    "credentials"?}. The URL's host is open for this fetch only; credentials never come inside."""
     tags: Optional[Mapping[str, str]]
     env: Optional[Mapping[str, str]]
     limits: Optional[Mapping[str, Any]]
     """vcpus, memory_mib, disk_mib, inodes, pids, open_files, output_mib, execs."""
     timeout: Optional[float]
-    """Seconds: `on_timeout` happens this long after its creation or last resume, whatever it does."""
+    """Its lifetime in seconds: `on_timeout` happens this long after its creation or last resume, even while it works."""
     idle_timeout: Optional[float]
-    """Seconds: `on_idle` happens when this long nothing ran in it."""
+    """In seconds: `on_idle` happens when nothing has run in it for this long."""
     on_timeout: Optional[str]
     """"delete", "stop" or "pause"."""
     on_idle: Optional[str]
-    """The same, of the idle time; without it as `on_timeout`. One that it has paused is resumed by the next call."""
+    """What happens after `idle_timeout`. Default: the same as `on_timeout`. A sandbox that was paused by it is resumed by the next call."""
     persistent: Optional[bool]
-    """Its files outlive its end, and it goes on over them when it is next used."""
+    """Keep its files when it stops. The next call starts it again from them; only delete() removes them."""
     auto_resume: Optional[bool]
-    """A call to it while it is paused in memory resumes it; on disk, any does."""
+    """A call resumes it when it is paused in memory. From a pause on disk, every call does."""
     paused_time_counts: Optional[bool]
-    """Its lifetime runs on while it is paused, and `on_timeout` happens to it there."""
+    """Its lifetime goes on while it is paused, and `on_timeout` can happen then."""
     engine: Optional[str]
     """"auto", "jail" or "vm"."""
     min_grade: Optional[str]
-    """Refuses weaker isolation: "process", "emulated" or "hardware"."""
+    """The weakest isolation that you accept; anything weaker is refused: "process", "emulated" or "hardware"."""
     network: Union[None, str, Mapping[str, Any]]
     """What it may reach: "deny-all" (the default), "allow-all", or a policy such as {"allow": ["api.example.com"]}."""
     ports: Optional[Sequence[int]]
-    """Opened to the outside: port_url() says where."""
+    """Ports to open to the outside: port_url() returns the URL."""
     wait: Optional[float]
-    """Seconds that the create may wait for room while the project's quota or the host is full; 0 or without: it is refused at once."""
+    """How many seconds the create may wait for room while the project's quota or the host is full. Default 0: it is refused at once."""
     results: Optional[Sequence[str]]
-    """Paths of files and directories that are kept when it ends, however it ends: `read_result()` gives them, as long as the daemon remembers it."""
+    """Paths of files and directories to keep when it ends, for whatever reason. `read_result()` reads them, as long as the daemon
+    has the sandbox's record."""
     get_or_create: Optional[bool]
-    """The one of that name is taken if there is one: `Sandbox.get_or_create()` says it shorter."""
+    """Use the existing sandbox of this name, if there is one. `Sandbox.get_or_create()` does the same."""
     idempotency_key: Optional[str]
-    """Calls with one key make one sandbox, and are sent again when the connection breaks."""
+    """All calls with the same key create one sandbox only. The SDK then sends the call again if the connection breaks."""
     idle_timeout_seconds: Optional[float]
     """Another word for idle_timeout."""
     egress: Optional[bool]

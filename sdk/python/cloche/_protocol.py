@@ -282,8 +282,8 @@ def exec_body(
 
 
 class Forks(List[T]):
-    """What fork() gives: the sandboxes, and how their memory went over: `memory_by` is "imprint", "criu" or "machine", None if it was
-    files alone. `memory_why` says why it was no imprint."""
+    """The result of fork(): a list of the sandboxes. `memory_by` says how their memory was copied: "imprint", "criu" or "machine";
+    None if only files were copied. `memory_why` says why it was not an imprint."""
 
     def __init__(self, sandboxes: Iterable[T], made: Mapping[str, Any]) -> None:
         super().__init__(sandboxes)
@@ -356,7 +356,7 @@ class Snapshot(Dict[str, Any]):
 
     @property
     def sandbox_id(self) -> str:
-        """That it was taken of."""
+        """The sandbox that it was taken from."""
         return str(self["sandbox_id"])
 
     @property
@@ -375,7 +375,7 @@ def id_of(what: Any) -> str:
 
 @dataclass(frozen=True)
 class ExecInfo:
-    """`exit_code` or `signal` once it is over; `cause` says why where it did not end by itself."""
+    """State of a command. After its end it has `exit_code` or `signal`; `cause` says why it ended, if it did not end by itself."""
 
     id: str
     state: str
@@ -387,7 +387,7 @@ class ExecInfo:
 
     @property
     def ended(self) -> Optional[Mapping[str, Any]]:
-        """{cause, detail, message, at_us}, with the figures that decided; None until it has ended."""
+        """{cause, detail, message, at_us}, with the figures that explain the end; None while it runs."""
         return self.raw.get("ended")
 
     @property
@@ -428,7 +428,7 @@ class ExecResult:
         return self.exec.cause
 
     def check(self) -> "ExecResult":
-        """Itself, if the command ended with code 0; else the error that fits its cause, OutOfMemory, say."""
+        """Returns this result if the command ended with code 0; else raises the error for its cause, such as OutOfMemory."""
         if self.exit_code != 0:
             raise errors.of_exec(self.exec)
         return self
@@ -442,7 +442,7 @@ class ExecResult:
         return self.stderr_bytes.decode("utf-8", "replace")
 
     def to_dict(self) -> Json:
-        """What a person wants to know of it, for json.dumps()."""
+        """Output, exit code and error as plain data, for json.dumps()."""
         told: Json = {"exit_code": self.exit_code, "signal": self.signal, "cause": self.cause, "stdout": self.stdout, "stderr": self.stderr}
         return {**told, "stdout_truncated": self.stdout_truncated, "stderr_truncated": self.stderr_truncated}
 
@@ -466,7 +466,7 @@ def text_or_base64(j: Mapping[str, Any], name: str) -> bytes:
 
 @dataclass(frozen=True)
 class Event:
-    """One of an exec (started, stdout, stderr, gap, exited) or of a code call (result, display, error, done, …)."""
+    """An event of an exec (started, stdout, stderr, gap, exited) or of a code call (result, display, error, done, …)."""
 
     type: str
     seq: int

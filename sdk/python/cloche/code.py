@@ -13,13 +13,13 @@ from ._protocol import Event, text_or_base64
 
 @dataclass(frozen=True)
 class CodeError:
-    """What the code failed with; `InterpreterDied` when its process is gone."""
+    """The error that ended the code. Its name is `InterpreterDied` if the interpreter's process has ended."""
 
     name: str
     message: str
     traceback: List[str]
     hint: Optional[str] = None
-    """Of a module that the sandbox lacks: what to do."""
+    """What to do, if the code imports a module that the sandbox lacks."""
 
     def __str__(self) -> str:
         return "\n".join(self.traceback) or f"{self.name}: {self.message}"
@@ -31,7 +31,7 @@ class CodeError:
 
 @dataclass(frozen=True)
 class Result:
-    """A value in all the forms that it has, by MIME type: the last expression (`is_main`), or one that was shown."""
+    """A value in all its forms, by MIME type: the value of the last expression (`is_main`), or one that the code displayed."""
 
     data: Mapping[str, Any]
     metadata: Mapping[str, Any]
@@ -99,13 +99,14 @@ class CodeResult:
 
     @property
     def stderr(self) -> str:
-        """What the code printed there, and behind it the error that it did not catch, as a terminal shows both. `stderr_bytes` is what was printed alone."""
+        """What the code printed to stderr, followed by the error that it did not catch, as in a terminal. `stderr_bytes` has only
+        what was printed."""
         parts = [self.printed_stderr, "" if self.error is None else str(self.error)]
         return "".join(part if part.endswith("\n") or self.error is None else part + "\n" for part in parts if part)
 
     @property
     def printed_stderr(self) -> str:
-        """What the code printed to stderr by itself."""
+        """What the code printed to stderr, without an error that it did not catch."""
         return self.stderr_bytes.decode("utf-8", "replace")
 
     @property
@@ -114,13 +115,13 @@ class CodeResult:
         return next((r.text for r in self.results if r.is_main), None)
 
     def check(self) -> "CodeResult":
-        """Itself, if the code ran well; else raises CodeFailed."""
+        """Returns this result if the code succeeded; else raises CodeFailed."""
         if self.status != "ok":
             raise errors.CodeFailed(str(self.error or f"the code ended by {self.cause or self.status}"), self)
         return self
 
     def to_dict(self) -> Dict[str, Any]:
-        """What a person wants to know of it, for json.dumps()."""
+        """Output, exit code and error as plain data, for json.dumps()."""
         return {
             "status": self.status,
             "text": self.text,
@@ -161,8 +162,8 @@ class CodeResult:
 
 @dataclass(frozen=True)
 class CodeEvent:
-    """One of run_code_stream(): `stdout` and `stderr` with a text, `result` with a Result, `error` with a CodeError, and at last
-    `exit` with the exit code."""
+    """An event of run_code_stream(): `stdout` and `stderr` with a text, `result` with a Result, `error` with a CodeError, and at
+    last `exit` with the exit code."""
 
     type: str
     data: Any

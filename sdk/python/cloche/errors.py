@@ -12,12 +12,12 @@ from typing import Any, Dict, List, Optional, Type
 
 
 class ClocheError(Exception):
-    """The root. `retryable`: the same call may succeed later, unchanged."""
+    """The base class of all errors. `retryable` is True if the same call may succeed later."""
 
     code = "error"
     retryable = False
     queue_position: Optional[int] = None
-    """Of a create that has waited for room in vain: its place among `queue_waiting` creates of its project."""
+    """If a create waited for room and got none: its position among `queue_waiting` creates of its project."""
     queue_waiting: Optional[int] = None
 
     def __init__(
@@ -44,7 +44,7 @@ class ClocheError(Exception):
 
 
 class ConnectionFailed(ClocheError):
-    """No answer: the daemon is not there, or the connection broke on the way."""
+    """No answer came: the daemon does not run, or the connection broke."""
 
     code = "connection_failed"
     retryable = True
@@ -63,7 +63,7 @@ class BatchError(ClocheError):
 
 
 class ForkError(ClocheError):
-    """Some forks could not be made. `sandboxes` are those that were, `failed` tells of the others by their index."""
+    """Some forks could not be made. `sandboxes` has those that were made, `failed` the errors of the others by their index."""
 
     code = "fork_failed"
 
@@ -74,7 +74,8 @@ class ForkError(ClocheError):
 
 
 class ApplyConflict(ClocheError):
-    """Both sides have changed the same paths: nothing was applied. `conflicts` are those paths as changes, `count` is how many there are."""
+    """Both sides have changed the same paths, so nothing was applied. `conflicts` lists the changes of these paths, `count` is
+    their number."""
 
     code = "conflict"
 
@@ -89,7 +90,7 @@ class BadRequest(ClocheError):
 
 
 class InvalidField(ClocheError):
-    """`field` names the one to blame."""
+    """A field of the request is wrong; `field` names it."""
 
     code = "invalid_field"
 
@@ -156,7 +157,7 @@ class Unavailable(ClocheError):
 
 
 class NodeUnreachable(ClocheError):
-    """Another node of the cluster has it, and does not answer: a call that changes something may have been done."""
+    """The object is on another node of the cluster, which does not answer. A call that changes something may have taken effect."""
 
     code = "node_unreachable"
 
@@ -185,7 +186,7 @@ class FileExists(ClocheError):
 
 
 class FileChanged(ClocheError):
-    """Somebody has written to it since it was read."""
+    """The file was changed since you read it."""
 
     code = "file_changed"
 
@@ -205,13 +206,13 @@ class DiskFull(ClocheError):
 
 
 class HostDiskFull(DiskFull):
-    """The host's disk is full: nothing new begins until its operator makes room. What runs goes on."""
+    """The host's disk is full. Nothing new can begin until its operator makes room; what runs goes on."""
 
     code = "host_disk_full"
 
 
 class ClusterUnavailable(ClocheError):
-    """Nodes of a cluster cannot agree now, since their database is not reached. Calls to sandboxes and creates without a name go on."""
+    """The nodes of the cluster cannot reach their database. Calls to sandboxes and creates without a name still work."""
 
     code = "cluster_unavailable"
 
@@ -227,8 +228,8 @@ class InternalError(ClocheError):
 
 
 class QuotaError(ClocheError):
-    """The project's or key's quota is used up: `what` of it, its `limit`, what is `current`ly in use,
-    and after how many seconds (`retry_after`) it may work, or None where that is not known."""
+    """A quota of the project or key is used up. `what` names it, `limit` is its value, `current` is what is in use. `retry_after`
+    says after how many seconds the call may work, None if that is not known."""
 
     code = "quota_exceeded"
     retryable = True
@@ -246,13 +247,13 @@ class BudgetError(QuotaError):
 
 
 class SourceFailed(ClocheError):
-    """What the sandbox was to be filled with could not be had; the message ends with git's or curl's last words."""
+    """The `source` of the sandbox could not be fetched. The message ends with the last words of git or curl."""
 
     code = "source_failed"
 
 
 class ExecFailed(ClocheError):
-    """A command did not end with code 0 (ExecResult.check()). `exec` has its exit, `detail` the figures of its cause."""
+    """A command did not end with code 0 (ExecResult.check()). `exec` has its exit code, `detail` the figures that explain it."""
 
     code = "exec_failed"
 
@@ -271,11 +272,11 @@ class ExecFailed(ClocheError):
 
 
 class OutOfMemory(ExecFailed):
-    """The sandbox's memory ran out. The sandbox itself lives on, unless its agent was the victim (detail["victim"])."""
+    """The sandbox's memory was full. The sandbox itself goes on, unless its agent was the victim (detail["victim"])."""
 
 
 class OutOfProcesses(ExecFailed):
-    """The sandbox had all the processes that it may have."""
+    """The sandbox had as many processes as its limit allows."""
 
 
 class OutOfDisk(ExecFailed):
@@ -283,15 +284,15 @@ class OutOfDisk(ExecFailed):
 
 
 class ExecTimedOut(ExecFailed):
-    """Its own timeout, or its sandbox's, was up."""
+    """The timeout of the command or the lifetime of its sandbox was over."""
 
 
 class ExecKilled(ExecFailed):
-    """Something or somebody killed it, or its sandbox ended under it."""
+    """The command was killed, or its sandbox ended."""
 
 
 class CodeFailed(ClocheError):
-    """Code did not end well (CodeResult.check()). `result` has all of it."""
+    """Code failed (CodeResult.check()). `result` has the whole result."""
 
     code = "code_failed"
 

@@ -14,27 +14,27 @@ import { type Json, Kept, type RequestParts, fromBase64, request, textOrBase64 }
 export interface CodeOptions extends CallOptions {
   /** Python, unless another is named. */
   language?: LanguageWord;
-  /** The id or name of one of `contexts`; without it the language's default one is used. */
+  /** The id or name of a context. Default: the default context of the language. */
   context?: string;
   timeoutMs?: number;
   /** What to do while another call runs in the context. */
   onBusy?: "queue" | "refuse";
-  /** Of a default context, in the call that makes it; env likewise. */
+  /** Working directory of a default context; used only by the call that creates it. The same holds for `env`. */
   cwd?: string;
   env?: Record<string, string>;
-  /** With a callback the output comes while the code runs; the result has it as well, up to 16 MiB of each stream. */
+  /** Gets output while the code runs. The result has the output too, up to 16 MiB of each stream. */
   onStdout?: (chunk: string) => void;
   onStderr?: (chunk: string) => void;
   onResult?: (result: Result) => void;
   killOnDisconnect?: boolean;
 }
 
-/** What the code failed with; `InterpreterDied` when its process is gone. */
+/** The error that ended the code. Its name is `InterpreterDied` if the interpreter's process has ended. */
 export interface CodeError {
   name: string;
   message: string;
   traceback: string[];
-  /** Of a module that the sandbox lacks: what to do. */
+  /** What to do, if the code imports a module that the sandbox lacks. */
   hint?: string;
 }
 
@@ -43,7 +43,7 @@ export function textOfError(error: CodeError): string {
   return error.traceback.join("\n") || `${error.name}: ${error.message}`;
 }
 
-/** A value in all the forms that it has, by MIME type: the last expression (`isMain`), or one that was shown. */
+/** A value in all its forms, by MIME type: the value of the last expression (`isMain`), or one that the code displayed. */
 export class Result {
   readonly data: Record<string, any>;
   readonly metadata: Record<string, any>;
@@ -90,16 +90,16 @@ export class ContextInfo {
   }
 }
 
-/** Code that fails is no exception: see `error`. */
+/** The result of runCode(). Code that fails throws nothing: see `error`, and check(). */
 export class CodeResult {
   readonly status: "ok" | "error" | "exit" | "died";
   readonly cause: string | null;
   /** The call's number in its interpreter. */
   readonly count: number;
-  /** As a shell would say it: 1 for an error that was not caught, 128 and the signal for one. */
+  /** The exit code as in a shell: 1 for an error that was not caught, 128 plus the number for a signal. */
   readonly exitCode: number;
   readonly signal: number | null;
-  /** An earlier interpreter of the context had ended: this call began with a fresh one. */
+  /** Whether an earlier interpreter of the context had ended, so that this call got a fresh one. */
   readonly restarted: boolean;
   readonly context: ContextInfo | null;
   readonly wallUs: number;
@@ -142,15 +142,15 @@ export class CodeResult {
     return new TextDecoder().decode(this.stdoutBytes);
   }
   /**
-   * What the code printed there, and behind it the error that it did not catch, as a terminal shows both. `printedStderr` is what
-   * was printed alone.
+   * What the code printed to stderr, followed by the error that it did not catch, as in a terminal. `printedStderr` has only
+   * what was printed.
    */
   get stderr(): string {
     const { error, printedStderr } = this;
     if (!error) return printedStderr;
     return (printedStderr && !printedStderr.endsWith("\n") ? `${printedStderr}\n` : printedStderr) + `${textOfError(error)}\n`;
   }
-  /** What the code printed to stderr by itself. */
+  /** What the code printed to stderr, without an error that it did not catch. */
   get printedStderr(): string {
     return new TextDecoder().decode(this.stderrBytes);
   }
@@ -159,14 +159,14 @@ export class CodeResult {
     return this.results.find((r) => r.isMain)?.text;
   }
 
-  /** What a person wants to know of it, for JSON.stringify(). */
+  /** Output, exit code and error as plain data, for JSON.stringify(). */
   toJSON(): Json {
     const { status, text, stdout, stderr, error, exitCode, signal, cause, stdoutTruncated, stderrTruncated } = this;
     const results = this.results.map(({ isMain, data }) => ({ isMain, data }));
     return { status, text: text ?? null, stdout, stderr, results, error, exitCode, signal, cause, stdoutTruncated, stderrTruncated };
   }
 
-  /** Itself, if the code ran well; else throws CodeFailed. */
+  /** Returns this result if the code succeeded; else throws CodeFailed. */
   check(): this {
     if (this.status === "ok") return this;
     const { error } = this;
@@ -175,7 +175,7 @@ export class CodeResult {
   }
 }
 
-/** Code did not end well (CodeResult.check()); `result` has all of it. */
+/** Code failed (CodeResult.check()); `result` has the whole result. */
 export class CodeFailed extends ClocheError {
   constructor(
     message: string,
@@ -230,8 +230,8 @@ export function codeBody(code: string, how: CodeOptions): Json {
 }
 
 /**
- * One of runCodeStream(): `stdout` and `stderr` with a text, `result` with a Result, `error` with a CodeError, and at last
- * `exit` with the exit code.
+ * An event of runCodeStream(): `stdout` and `stderr` with a text, `result` with a Result, `error` with a CodeError, and at
+ * last `exit` with the exit code.
  */
 export class CodeEvent {
   constructor(
@@ -290,14 +290,14 @@ export class Contexts {
     return this.client.call(request(method, ["sandboxes", await this.idOf(), "contexts", ...path], parts));
   }
 
-  /** An interpreter with a state of its own; a sandbox has 16 at most. */
+  /** Creates an interpreter with its own state, for runCode(code, { context }). A sandbox can have 16. */
   async create(options: ContextOptions = {}): Promise<ContextInfo> {
     checkNames("create", { name: 1, language: 1, cwd: 1, env: 1, user: 1 }, options);
     const { name, language, cwd, env, user } = options;
     return new ContextInfo(await this.call("POST", [], { body: { name, language, cwd, env, user } }));
   }
 
-  /** All of them, the oldest first. */
+  /** Lists all contexts, oldest first. */
   async list(): Promise<ContextInfo[]> {
     return ((await this.call("GET", []))["contexts"] as Json[]).map((j) => new ContextInfo(j));
   }
@@ -306,19 +306,19 @@ export class Contexts {
     return new ContextInfo(await this.call(method, path));
   }
 
-  /** By id or name. */
+  /** Gets one by its id or name. */
   get(context: string): Promise<ContextInfo> {
     return this.one("GET", context);
   }
-  /** Ends its interpreter with all that it started. */
+  /** Removes the context: ends its interpreter and all that it started. */
   remove(context: string): Promise<ContextInfo> {
     return this.one("DELETE", context);
   }
-  /** A fresh interpreter; its state is gone. */
+  /** Gives the context a fresh interpreter. Its state is lost. */
   restart(context: string): Promise<ContextInfo> {
     return this.one("POST", context, "restart");
   }
-  /** Ends the running call as an error, and keeps the state. */
+  /** Interrupts the running call, which ends with an error, and keeps the state. */
   interrupt(context: string): Promise<ContextInfo> {
     return this.one("POST", context, "interrupt");
   }

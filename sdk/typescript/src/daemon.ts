@@ -26,8 +26,8 @@ import {
 
 export interface ClientOptions {
   /**
-   * http://HOST:PORT, https://HOST:PORT or unix:/PATH; without it CLOCHE_URL, then the local socket, then a private daemon where
-   * a `cloche` program is at hand.
+   * http://HOST:PORT, https://HOST:PORT or unix:/PATH; without it CLOCHE_URL, then the local socket, then a private daemon if
+   * a `cloche` program is in PATH.
    */
   url?: string;
   /** Another word for url. */
@@ -36,13 +36,13 @@ export interface ClientOptions {
   apiKey?: string;
   /** Goes with every request (W3C). */
   traceparent?: string;
-  /** How long the daemon may be silent where no work of the sandbox's is waited for; 60,000 without it. */
+  /** How long the daemon may stay silent in a call that does not wait for work in a sandbox. Default: 60,000. */
   timeoutMs?: number;
-  /** Used for all requests; needed only where the runtime's own way must not be used. */
+  /** A fetch function to use for all requests, instead of the runtime's own client. */
   fetch?: typeof fetch;
 }
 
-/** A sandbox for one command or one piece of code, gone after. */
+/** Options of a sandbox that is created for one command or one piece of code. */
 export interface OnceOptions extends Pick<SandboxFields, "template" | "image" | "packages" | "volumes" | "tags" | "env" | "limits" | "engine" | "minGrade" | "waitMs" | "network" | "source"> {
   files?: { path: string; text?: string; base64?: string; mode?: string }[];
   cwd?: string;
@@ -82,15 +82,15 @@ export interface BuildOptions {
   name?: string;
   /** A Dockerfile's text, instead of a recipe. */
   dockerfile?: string;
-  /** What the Dockerfile copies, as uploadBuildFiles() has told. */
+  /** The files that the Dockerfile copies: the value that uploadBuildFiles() returned. */
   files?: string;
   buildArgs?: Record<string, string>;
   /** The stage that becomes the template. */
   target?: string;
   shared?: boolean;
-  /** Uses nothing that was built before. */
+  /** Does not use results of earlier builds. */
   fresh?: boolean;
-  /** It is begun anew so often, after pauses, if a step of it fails. */
+  /** How often the build is started again, after a pause, if a step fails. */
   retries?: number;
 }
 
@@ -99,7 +99,7 @@ export interface DiffOptions extends CallOptions {
   limit?: number;
 }
 
-/** What a client can ask that gives no sandbox. */
+/** The calls of a client that do not return a Sandbox. */
 export class Daemon implements Caller {
   private readonly transport: Transport;
 
@@ -139,12 +139,12 @@ export class Daemon implements Caller {
     } while (cursor);
   }
 
-  /** {status, ready, version, …}: is it up, and what can its host do. */
+  /** {status, ready, version, …}: whether the daemon works, and what its host can do. */
   health(): Promise<Json> {
     return this.call(request("GET", ["health"]));
   }
 
-  /** Figures of all sandboxes of the project that run, by their last readings, and how many are in each state; answered at once. */
+  /** Figures of all running sandboxes of the project, from their last readings, and how many sandboxes are in each state. */
   figures(options: CallOptions = {}): Promise<Json> {
     return this.call(request("GET", ["figures"], { signal: options.signal }));
   }
@@ -157,7 +157,7 @@ export class Daemon implements Caller {
     return this.call(request("GET", ["settings"]));
   }
 
-  /** One call, a fresh sandbox, gone after. */
+  /** Creates a sandbox, runs one command in it and removes it, in one call. */
   async run(command: Command, options: OnceOptions & Pick<RunOptions, "stdin"> = {}): Promise<ExecResult> {
     checkNames("run", { ...ONCE, stdin: 1 }, options);
     const { onStdout, onStderr, stdin, ...rest } = options;
@@ -170,7 +170,7 @@ export class Daemon implements Caller {
     return collect(events(reply.pieces()), onStdout, onStderr);
   }
 
-  /** The same for code. */
+  /** Creates a sandbox, runs code in it and removes it, in one call. */
   async runCode(code: string, options: OnceOptions & Pick<CodeOptions, "onResult"> & { language?: LanguageWord } = {}): Promise<CodeResult> {
     checkNames("runCode", { ...ONCE, onResult: 1, language: 1 }, options);
     const { onStdout, onStderr, onResult } = options;
@@ -183,8 +183,8 @@ export class Daemon implements Caller {
 
   /**
    * {from_us, step_ms, series: [{name, unit, aggregate, values}], …}: what was used in the last "1h", "24h", "7d" or "30d".
-   * `scope` is "project" (one's own, or for admins of "default" the one with the id or name `id`), "sandbox" (`id`, also of
-   * one that is gone) or "host". A value of null is a gap: nobody looked, or the sandbox did not run.
+   * `scope` is "project" (one's own, or for admins of "default" the one with the id or name `id`), "sandbox" (`id`, also of a
+   * removed one) or "host". A value of null is a gap: the daemon or the sandbox did not run.
    */
   history(
     options: { range?: "1h" | "24h" | "7d" | "30d"; scope?: "host" | "project" | "sandbox"; id?: string } & CallOptions = {},
@@ -194,7 +194,9 @@ export class Daemon implements Caller {
     return this.call(request("GET", ["history"], { query: { range, scope, id }, signal }));
   }
 
-  /** The sandboxes that ran at a moment: id, name, template, began_us, ended_us, and cpu_milli and memory_bytes of then. */
+  /**
+   * The sandboxes that ran at a moment: id, name, template, began_us, ended_us, and cpu_milli and memory_bytes at that moment.
+   */
   async runningAt(atUs: number, options: { project?: string } = {}): Promise<Json[]> {
     checkNames("runningAt", { project: 1 }, options);
     const ran: Json[] = [];
@@ -202,7 +204,7 @@ export class Daemon implements Caller {
     return ran;
   }
 
-  /** Rows of what was used, from day to day (UTC), both included; without days: this month. */
+  /** Rows of usage, from day to day (UTC), both included. Default: this month. */
   async usage(
     options: { groupBy?: "project" | "sandbox" | "day"; from?: string; to?: string; project?: string } = {},
   ): Promise<Json[]> {
@@ -214,14 +216,15 @@ export class Daemon implements Caller {
   }
 
   /**
-   * Entries of the event log behind `after`, the `seq` of an entry, or its `place` where `all` asks for those of all projects;
-   * with `follow` also those to come, without end. A connection that breaks is made again where it was: no entry is lost or comes twice. With `figures`, for who follows, what figures() tells comes in
-   * between, every few seconds: {type: "figures", figures}. With `audit`, the audit log instead: who has read content or changed
-   * something, from where.
+   * Entries of the event log after `after`: the `seq` of an entry, or with `all` (entries of all projects) its `place`. With
+   * `follow` it goes on with new entries, without end. If the connection breaks, it reconnects and goes on: no entry is lost
+   * or comes twice. With `follow` and `figures`, what figures() returns is sent too, every few seconds: {type: "figures",
+   * figures}. With `audit` it reads the audit log instead: who has read content or changed something, and from where.
    *
-   * The daemon searches for those of `who` (a key's id or name, a person's subject, email or name), from `address` (also a range such
-   * as "10.0.0.0/8"), with `text` in their type or facts, and from `since` to `until` (seconds, RFC 3339, or a Date). With `newest`,
-   * the newest come first, from `before` back. At most `limit` are given.
+   * The other arguments search. Entries must match all of them: `who` (a key's id or name, a person's subject, email or name),
+   * `address` (also a range such as "10.0.0.0/8"), `text` in the type or the facts, and the time from `since` to `until`
+   * (seconds, RFC 3339, or a Date). With `newest`, the newest entries come first, from `before` backwards. `limit` is the most
+   * entries to return.
    */
   events(
     options: {
@@ -308,32 +311,41 @@ export class Daemon implements Caller {
     checkNames("keys", { project: 1 }, options);
     return (await this.call(request("GET", ["keys"], { query: { project: options.project } })))["keys"];
   }
-  /** {key, secret}: the secret is shown this once. The key is good for expiresInMs, or until it is revoked. */
+  /** {key, secret}: the secret is shown only now. The key is valid for expiresInMs, or until it is revoked. */
   async createKey(name: string, options: { scope?: "read" | "write" | "admin"; project?: string; expiresInMs?: number } = {}): Promise<Json> {
     checkNames("createKey", { scope: 1, project: 1, expiresInMs: 1 }, options);
     const { scope, project, expiresInMs } = options;
     return this.call(request("POST", ["keys"], { body: { name, scope, project, expires_in_ms: expiresInMs } }));
   }
-  /** From now on it opens nothing, and what is open with it ends. */
+  /** Revokes a key at once. What was begun with it ends. */
   async revokeKey(id: string, options: { project?: string } = {}): Promise<void> {
     checkNames("revokeKey", { project: 1 }, options);
     await this.call(request("DELETE", ["keys", id], { query: { project: options.project } }));
   }
 
-  /** The project's secrets by name: without their values, which nobody can read back. */
+  /** Lists the project's secrets by name. Their values cannot be read back. */
   async secrets(): Promise<Json[]> {
     return (await this.call(request("GET", ["secrets"])))["secrets"];
   }
-  /** Keeps value under a name, or replaces it; policies and environments refer to it as secret://NAME. With hosts it may be sent to those alone, and into no environment. Sandboxes that run take a new value at once. */
+  /**
+   * Stores a value under a name, or replaces it. Policies and environments refer to it as secret://NAME. With `hosts` it may
+   * be sent to these hosts only, and not be put into an environment. Running sandboxes use a new value at once.
+   */
   setSecret(name: string, value: string, options: { hosts?: readonly string[] } = {}): Promise<Json> {
     return this.call(request("PUT", ["secrets", name], { body: { value, hosts: options.hosts } }));
   }
-  /** Removes a secret. One that policies of living sandboxes refer to stays, unless forced: what their rules allow is denied then. */
+  /**
+   * Removes a secret. Refused if policies of living sandboxes refer to it, unless `force` is set; what those rules allow is
+   * then denied.
+   */
   async deleteSecret(name: string, options: { force?: boolean } = {}): Promise<void> {
     await this.call(request("DELETE", ["secrets", name], { query: { force: options.force || undefined } }));
   }
 
-  /** {domain, address, certificates, fingerprints, expires_us}: the names of sandboxes, and the authority that certifies them, as PEM. Needs no key. */
+  /**
+   * {domain, address, certificates, fingerprints, expires_us}: the domain of sandboxes' ports, and its certificate authority
+   * in PEM. Needs no key.
+   */
   authority(): Promise<Json> {
     return this.call(request("GET", ["authority"]));
   }
@@ -341,88 +353,98 @@ export class Daemon implements Caller {
   identity(): Promise<Json> {
     return this.call(request("GET", ["identity"]));
   }
-  /** The next key signs from now on; tokens that are out stay good until they expire. With revoke they do not: all keys so far are gone. For admins of "default". */
+  /**
+   * Lets the next key sign from now on. Old tokens stay valid until they expire; with `revoke` they become invalid, because
+   * all old keys are removed. For admins of "default".
+   */
   async rotateIdentity(options: { revoke?: boolean } = {}): Promise<Json> {
     checkNames("rotateIdentity", { revoke: 1 }, options);
     return this.call(request("POST", ["identity", "rotate"], { body: { revoke: options.revoke ?? false } }));
   }
 
-  /** Where the project's events go. */
+  /** Lists the project's webhooks: the URLs that its events are sent to. */
   async webhooks(): Promise<Json[]> {
     return (await this.call(request("GET", ["webhooks"])))["webhooks"];
   }
   /**
-   * {webhook, secret}: events of the project go to url from now on; the secret is shown this once. With `secret`, a reference such as
-   * "secret://HOOK", they are signed with a secret that the project keeps by name.
+   * {webhook, secret}: events of the project go to url from now on; the secret is shown only now. With `secret`, a reference
+   * such as "secret://HOOK", they are signed with that secret of the project.
    */
   async createWebhook(url: string, options: { types?: string; secret?: string } = {}): Promise<Json> {
     checkNames("createWebhook", { types: 1, secret: 1 }, options);
     return this.call(request("POST", ["webhooks"], { body: { url, types: options.types, secret: options.secret } }));
   }
-  /** What is left out stays; types "" is all of them. */
+  /** Changes a webhook. Fields that are left out stay as they are; types "" means all types. */
   async updateWebhook(id: string, options: { url?: string; types?: string; secret?: string }): Promise<Json> {
     checkNames("updateWebhook", { url: 1, types: 1, secret: 1 }, options);
     return this.call(request("PATCH", ["webhooks", id], { body: { url: options.url, types: options.types, secret: options.secret } }));
   }
-  /** Events go there no more. */
+  /** Removes a webhook. */
   async deleteWebhook(id: string): Promise<void> {
     await this.call(request("DELETE", ["webhooks", id]));
   }
 
-  /** Snapshots of the project, or of one sandbox, the newest first. */
+  /** Lists the snapshots of the project, or of one sandbox, newest first. */
   snapshots(options: { sandbox?: string } = {}): AsyncGenerator<Snapshot> {
     return this.pages(["snapshots"], "snapshots", { sandbox: options.sandbox }) as AsyncGenerator<Snapshot>;
   }
-  /** One, by id or name. */
+  /** Gets one by its id or name. */
   async snapshot(idOrName: string): Promise<Snapshot> {
     return (await this.call(request("GET", ["snapshots", idOrName]))) as Snapshot;
   }
-  /** Its name, and when it goes by itself. */
+  /** Changes the name of a snapshot, and when it is removed automatically. */
   async updateSnapshot(idOrName: string, options: { name?: string; expiresInMs?: number }): Promise<Json> {
     checkNames("updateSnapshot", { name: 1, expiresInMs: 1 }, options);
     const body = { name: options.name, expires_in_ms: options.expiresInMs };
     return this.call(request("PATCH", ["snapshots", idOrName], { body }));
   }
-  /** What was started from it goes on: it has a copy of its own. */
+  /** Removes a snapshot. Sandboxes that were started from it go on; they have a copy of their own. */
   async deleteSnapshot(idOrName: string): Promise<void> {
     await this.call(request("DELETE", ["snapshots", idOrName]));
   }
-  /** What it comes from, and all that came from that: parents before their children. */
+  /** {root_id, nodes}: all sandboxes and snapshots with the same origin as this one, parents before their children. */
   snapshotTree(idOrName: string): Promise<Json> {
     return this.call(request("GET", ["snapshots", idOrName, "tree"]));
   }
 
-  /** Volumes of the project, the oldest first. */
+  /** Lists the volumes of the project, oldest first. */
   async volumes(): Promise<Json[]> {
     return (await this.call(request("GET", ["volumes"])))["volumes"];
   }
-  /** One, by id or name. */
+  /** Gets one by its id or name. */
   volume(idOrName: string): Promise<Json> {
     return this.call(request("GET", ["volumes", idOrName]));
   }
-  /** Files that outlive sandboxes: `volumes` of a create says where one has them. With `oneWriter` only one at a time may write. With `source`, the id or name of a volume, it is a copy of that one as it is now. */
+  /**
+   * Creates a volume, whose files outlive sandboxes. `volumes` of a create mounts it. With `oneWriter` only one running
+   * sandbox at a time may mount it for writing. With `source`, the id or name of a volume, it is a copy of that one as it is
+   * now.
+   */
   async createVolume(name: string, options: { sizeMib?: number; oneWriter?: boolean; source?: string } = {}): Promise<Json> {
     checkNames("createVolume", { sizeMib: 1, oneWriter: 1, source: 1 }, options);
     const body = { name, size_mib: options.sizeMib, one_writer: options.oneWriter, source: options.source };
     return this.call(request("POST", ["volumes"], { body, timeoutMs: options.source ? FOREVER : undefined }));
   }
-  /** With all that is in it; no running sandbox may have it. */
+  /** Removes a volume with its files. Refused while a running sandbox has it. */
   async deleteVolume(idOrName: string): Promise<void> {
     await this.call(request("DELETE", ["volumes", idOrName]));
   }
 
-  /** A snapshot's files as one file, in pieces, for importSnapshot(). One with memory is refused unless that is left out. */
+  /**
+   * Exports a snapshot's files as one file, in pieces, for importSnapshot(). A snapshot with memory is refused, unless
+   * `omitMemory` leaves the memory out.
+   */
   async *exportSnapshot(idOrName: string, options: { omitMemory?: boolean } & CallOptions = {}): AsyncGenerator<Uint8Array> {
     const query = { memory: options.omitMemory ? "omit" : undefined };
     const parts = { query, accept: "application/x-cloche-bundle", timeoutMs: FOREVER, signal: options.signal };
     yield* (await this.open(request("GET", ["snapshots", idOrName, "archive"], parts))).pieces();
   }
-  /** A snapshot of what exportSnapshot() gave, here or elsewhere; its template has to be there. */
+  /** Creates a snapshot from the output of exportSnapshot(), also from another daemon. Its template must exist here. */
   importSnapshot(name: string, archive: Source, options: CallOptions = {}): Promise<Json> {
     return this.call(request("PUT", ["snapshots", name, "archive"], { stream: archive, timeoutMs: FOREVER, signal: options.signal }));
   }
   /**
-   * What differs from one sandbox or snapshot to another of the same template: {changes, truncated}. A change has path, kind
+   * Lists what differs between two sandboxes or snapshots of the same template: {changes, truncated}. A change has path, kind
    * (added, deleted, modified), what `changed`, and types, sizes, modes and owners of both sides; with `patch` also what
    * changed in texts, as a unified diff.
    */
@@ -432,15 +454,15 @@ export class Daemon implements Caller {
     return this.call(request("GET", ["diff"], { query, timeoutMs: FOREVER, signal: options.signal }));
   }
 
-  /** Shared ones and the project's own; the first is `host`, this machine's own programs. */
+  /** Lists shared templates and the project's own. The first is `host`, the programs of the daemon's machine. */
   async templates(): Promise<Json[]> {
     return (await this.call(request("GET", ["templates"])))["templates"];
   }
-  /** One, by id or name. */
+  /** Gets one by its id or name. */
   template(idOrName: string): Promise<Json> {
     return this.call(request("GET", ["templates", idOrName]));
   }
-  /** Makes a template of a sandbox's files as they are now; the sandbox may go on meanwhile. */
+  /** Makes a template from the current files of a sandbox. The sandbox may go on meanwhile. */
   createTemplate(
     name: string,
     sandbox: string | { id: string },
@@ -450,8 +472,8 @@ export class Daemon implements Caller {
     return this.call(request("POST", ["templates"], { body, timeoutMs: FOREVER }));
   }
   /**
-   * Makes a template of an archive: an export, an OCI image layout, what `docker save` writes, or a root, as a tar, which may be
-   * compressed with gzip or zstd. `ref` says which image is meant where there are several.
+   * Makes a template from a tar archive: an export, an OCI image layout, the output of `docker save`, or a root directory.
+   * The tar may be compressed with gzip or zstd. `ref` names the image, if the archive has several.
    */
   importTemplate(
     name: string,
@@ -462,8 +484,8 @@ export class Daemon implements Caller {
     return this.call(request("PUT", ["templates", name, "archive"], { query, stream: archive, timeoutMs: FOREVER, signal }));
   }
   /**
-   * Makes a template of an image in a registry, `[HOST[:PORT]/]NAME[:TAG][@DIGEST]`. The password may be `secret://NAME`; the
-   * registry gets the credentials, and so does `token_host`, if there is one.
+   * Pulls an image, `[HOST[:PORT]/]NAME[:TAG][@DIGEST]`, from a registry, and makes a template of it. The password may be
+   * `secret://NAME`; the registry gets the credentials, and so does `token_host`, if there is one.
    */
   pullTemplate(
     name: string,
@@ -478,36 +500,39 @@ export class Daemon implements Caller {
     const { signal, ...rest } = options;
     return this.call(request("POST", ["templates", name, "pull"], { body: { ref, ...rest }, timeoutMs: FOREVER, signal }));
   }
-  /** A template as one archive, in pieces: an OCI image layout, for importTemplate() or any container engine. */
+  /** Exports a template as one archive, in pieces: an OCI image layout, for importTemplate() or any container engine. */
   async *exportTemplate(idOrName: string, options: CallOptions = {}): AsyncGenerator<Uint8Array> {
     const parts = { accept: "application/x-tar", timeoutMs: FOREVER, signal: options.signal };
     yield* (await this.open(request("GET", ["templates", idOrName, "archive"], parts))).pieces();
   }
-  /** Refused while a sandbox runs on it or keeps files over it. */
+  /** Removes a template. Refused while a sandbox runs on it or keeps files over it. */
   async deleteTemplate(idOrName: string): Promise<void> {
     await this.call(request("DELETE", ["templates", idOrName]));
   }
 
-  /** Builds of the project, the newest first. */
+  /** Lists the builds of the project, newest first. */
   async builds(): Promise<Json[]> {
     return (await this.call(request("GET", ["builds"])))["builds"];
   }
-  /** One, with its state. */
+  /** Gets one build, with its state. */
   getBuild(id: string): Promise<Json> {
     return this.call(request("GET", ["builds", id]));
   }
-  /** Starts one; buildEvents() tells how it goes. */
+  /** Starts a build; buildEvents() follows it. */
   startBuild(options: BuildOptions): Promise<Json> {
     const { recipe, name, dockerfile, files, buildArgs, target, shared, fresh, retries } = options;
     const body = { recipe, name, dockerfile, files, build_args: buildArgs, target, shared, fresh, retries };
     return this.call(request("POST", ["builds"], { body }));
   }
-  /** Sends what a Dockerfile copies, as a tar that may be compressed with gzip; resolves with what startBuild() wants as `files`. */
+  /**
+   * Uploads the files that a Dockerfile copies, as a tar, optionally compressed with gzip. Resolves with the value for `files`
+   * of startBuild().
+   */
   async uploadBuildFiles(archive: Source, options: CallOptions = {}): Promise<string> {
     const parts = { stream: archive, timeoutMs: FOREVER, signal: options.signal };
     return (await this.call(request("PUT", ["builds", "files"], parts)))["files"];
   }
-  /** Ends one that waits or runs. */
+  /** Cancels a build that waits or runs. */
   cancelBuild(id: string): Promise<Json> {
     return this.call(request("DELETE", ["builds", id]));
   }
@@ -519,8 +544,8 @@ export class Daemon implements Caller {
     }
   }
   /**
-   * Builds a template to its end. One that failed throws its error. `context` is a directory: its files are sent, but for those that its
-   * .dockerignore names; without `dockerfile` its Dockerfile is built.
+   * Builds a template and waits for its end. A build that failed throws its error. `context` is a directory: its files are
+   * uploaded, except those that its .dockerignore names. Without `dockerfile`, its Dockerfile is built.
    */
   async buildTemplate(options: BuildOptions & { context?: string; onLog?: (line: string) => void }): Promise<Json> {
     checkNames(
@@ -564,15 +589,18 @@ export class Daemon implements Caller {
     return build;
   }
 
-  /** All of them; for admins of "default". */
+  /** Lists all projects; for admins of "default". */
   async projects(): Promise<Json[]> {
     return (await this.call(request("GET", ["projects"])))["projects"];
   }
-  /** For admins of "default". */
+  /** Creates a project; for admins of "default". */
   createProject(name: string): Promise<Json> {
     return this.call(request("POST", ["projects"], { body: { name } }));
   }
-  /** With its keys, by id or name; for admins of "default". Refused while it has sandboxes, volumes, snapshots or templates. */
+  /**
+   * Removes a project (by id or name) and its keys; for admins of "default". Refused while it has sandboxes, volumes,
+   * snapshots or templates.
+   */
   async deleteProject(project: string): Promise<void> {
     await this.call(request("DELETE", ["projects", project]));
   }

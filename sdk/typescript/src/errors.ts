@@ -22,16 +22,16 @@ export interface ErrorFacts {
 export class ClocheError extends Error {
   /** One of the API's closed list; see the API reference. */
   readonly code: string;
-  /** HTTP's, or 0 where no reply brought it. */
+  /** The HTTP status, or 0 if no reply came. */
   readonly status: number;
   readonly requestId: string | undefined;
   /** What to do about it. */
   readonly hint: string | undefined;
-  /** The field of the request that is to blame. */
+  /** The field of the request that is wrong. */
   readonly field: string | undefined;
   /** The same call may succeed later, unchanged. */
   readonly retryable: boolean;
-  /** Of a create that has waited for room in vain: its place among `queueWaiting` creates of its project. */
+  /** If a create waited for room and got none: its position among `queueWaiting` creates of its project. */
   queuePosition: number | undefined;
   queueWaiting: number | undefined;
 
@@ -56,21 +56,21 @@ const RETRYABLE = new Set([
   "quota_exceeded",
 ]);
 
-/** No answer: the daemon is not there, or the connection broke on the way. */
+/** No answer came: the daemon does not run, or the connection broke. */
 export class ConnectionFailed extends ClocheError {
   constructor(message: string, facts: ErrorFacts = {}) {
     super(message, { code: "connection_failed", ...facts });
   }
 }
-/** The time that a call had was up; `timeout` of the API too. */
+/** The time for a call was over; the error `timeout` of the API is this one, too. */
 export class TimedOut extends ClocheError {
   constructor(message: string, facts: ErrorFacts = {}) {
     super(message, { code: "timeout", ...facts });
   }
 }
-/** Not a request of this API's. */
+/** The daemon did not understand the request. */
 export class BadRequest extends ClocheError {}
-/** `field` names the one to blame. */
+/** A field of the request is wrong; `field` names it. */
 export class InvalidField extends ClocheError {}
 export class Unauthenticated extends ClocheError {}
 export class Forbidden extends ClocheError {}
@@ -87,7 +87,7 @@ export class HeadersTooLarge extends ClocheError {}
 export class LimitReached extends ClocheError {}
 export class NoCapacity extends ClocheError {}
 export class Unavailable extends ClocheError {}
-/** Another node of the cluster has it, and does not answer: a call that changes something may have been done. */
+/** The object is on another node of the cluster, which does not answer. A call that changes something may have taken effect. */
 export class NodeUnreachable extends ClocheError {}
 /** This engine or host cannot do it. */
 export class Unsupported extends ClocheError {}
@@ -95,20 +95,20 @@ export class Unsupported extends ClocheError {}
 export class RequestTimeout extends ClocheError {}
 export class FileMissing extends ClocheError {}
 export class FileExists extends ClocheError {}
-/** Somebody has written to it since it was read. */
+/** The file was changed since you read it. */
 export class FileChanged extends ClocheError {}
 export class FileDenied extends ClocheError {}
 export class FileInvalid extends ClocheError {}
 /** The sandbox's disk is full. */
 export class DiskFull extends ClocheError {}
-/** The host's disk is full: nothing new begins until its operator makes room. What runs goes on. */
+/** The host's disk is full. Nothing new can begin until its operator makes room; what runs goes on. */
 export class HostDiskFull extends DiskFull {}
-/** Nodes of a cluster cannot agree now, since their database is not reached. Calls to sandboxes and creates without a name go on. */
+/** The nodes of the cluster cannot reach their database. Calls to sandboxes and creates without a name still work. */
 export class ClusterUnavailable extends ClocheError {}
 /** The agent in the sandbox broke the protocol or died. */
 export class GuestError extends ClocheError {}
 export class InternalError extends ClocheError {}
-/** What the sandbox was to be filled with could not be had. */
+/** The `source` of the sandbox could not be fetched. The message ends with the last words of git or curl. */
 export class SourceFailed extends ClocheError {}
 
 /** The project's or key's quota is used up. */
@@ -116,13 +116,13 @@ export class QuotaError extends ClocheError {
   what: string | undefined;
   limit: unknown;
   current: unknown;
-  /** After how long it may work; undefined where that is not known. */
+  /** After how long the call may work; undefined if that is not known. */
   retryAfterMs: number | undefined;
 }
 /** This month's budget does not cover it. */
 export class BudgetError extends QuotaError {}
 
-/** A command did not end with code 0 (ExecResult.check()); `exec` has its exit, `detail` the figures of its cause. */
+/** A command did not end with code 0 (ExecResult.check()); `exec` has its exit code, `detail` the figures that explain it. */
 export class ExecFailed extends ClocheError {
   constructor(
     message: string,
@@ -134,7 +134,10 @@ export class ExecFailed extends ClocheError {
     return this.exec.ended?.detail ?? {};
   }
 }
-/** Both sides have changed the same paths: nothing was applied. `conflicts` are those paths as changes, `count` is how many there are. */
+/**
+ * Both sides have changed the same paths, so nothing was applied. `conflicts` lists the changes of these paths, `count` is
+ * their number.
+ */
 export class ApplyConflict extends ClocheError {
   constructor(
     readonly conflicts: Json[],
@@ -143,13 +146,13 @@ export class ApplyConflict extends ClocheError {
     super(`${count} paths were changed on both sides, such as ${conflicts[0]?.["path"]}; nothing was applied`, { code: "conflict" });
   }
 }
-/** The sandbox's memory ran out. */
+/** The sandbox's memory was full. */
 export class OutOfMemory extends ExecFailed {}
 export class OutOfProcesses extends ExecFailed {}
 export class OutOfDisk extends ExecFailed {}
-/** Its own timeout, or its sandbox's, was up. */
+/** The timeout of the command or the lifetime of its sandbox was over. */
 export class ExecTimedOut extends ExecFailed {}
-/** Something or somebody killed it, or its sandbox ended under it. */
+/** The command was killed, or its sandbox ended. */
 export class ExecKilled extends ExecFailed {}
 
 const BY_CAUSE: Record<string, typeof ExecFailed> = {

@@ -5,11 +5,11 @@
 import type { Json } from "./wire.js";
 
 export interface CallOptions {
-  /** Gives up waiting; what runs inside goes on, unless killOnDisconnect says otherwise. */
+  /** Aborts the wait. What runs inside goes on, unless killOnDisconnect is set. */
   signal?: AbortSignal;
 }
 
-/** Why a sandbox or an exec ended, with the figures that decided. */
+/** Why a sandbox or an exec ended, with the figures that explain it. */
 export interface Ended {
   cause: string;
   detail: Record<string, unknown> | null;
@@ -19,7 +19,7 @@ export interface Ended {
 
 export type ExecState = "starting" | "running" | "exited" | "failed";
 
-/** `exitCode` or `signal` once it is over; `cause` says why where it did not end by itself. */
+/** State of a command. After its end it has `exitCode` or `signal`; `cause` says why it ended, if it did not end by itself. */
 export class ExecInfo {
   readonly id: string;
   readonly state: ExecState;

@@ -30,17 +30,17 @@ export interface TerminalSize {
 export interface ExecOptions extends CallOptions {
   cwd?: string;
   env?: Record<string, string>;
-  /** `user` (default), `root` (of the sandbox only), a name of its /etc/passwd, or a number. */
+  /** `user` (the default), `root` (only inside the sandbox), a name in the sandbox's /etc/passwd, or a number. */
   user?: string;
   stdin?: string | Uint8Array;
-  /** Gives it a terminal. */
+  /** Runs it in a terminal of this size; true: 24 rows, 80 columns. */
   pty?: boolean | TerminalSize;
-  /** TERM to its whole tree after this long, then KILL. */
+  /** After this time, all its processes get TERM, then KILL. Default: never. */
   timeoutMs?: number;
 }
 
 export interface RunOptions extends ExecOptions {
-  /** With a callback the output comes while the command runs; the result has it as well, up to 16 MiB of each stream. */
+  /** Gets output while the command runs. The result has the output too, up to 16 MiB of each stream. */
   onStdout?: (chunk: string) => void;
   onStderr?: (chunk: string) => void;
   killOnDisconnect?: boolean;
@@ -104,23 +104,23 @@ export class ExecResult {
     return new TextDecoder().decode(this.stderrBytes);
   }
 
-  /** What a person wants to know of it, for JSON.stringify(). */
+  /** Output, exit code and error as plain data, for JSON.stringify(). */
   toJSON(): Json {
     const { exitCode, signal, cause, stdout, stderr, stdoutTruncated, stderrTruncated } = this;
     return { exitCode, signal, cause, stdout, stderr, stdoutTruncated, stderrTruncated };
   }
 
-  /** Itself, if the command ended with code 0; else the error that fits its cause: OutOfMemory, say. */
+  /** Returns this result if the command ended with code 0; else throws the error for its cause, such as OutOfMemory. */
   check(): this {
     if (this.exitCode !== 0) throw errorOfExec(this.exec);
     return this;
   }
 }
 
-/** One of an exec (started, stdout, stderr, gap, exited) or of a code call (result, display, error, done, …). */
+/** An event of an exec (started, stdout, stderr, gap, exited) or of a code call (result, display, error, done, …). */
 export class ExecEvent {
   readonly type: string;
-  /** Of output: grows by one with each event. */
+  /** For output events: grows by one with each event. */
   readonly seq: number;
   /** The exact bytes of stdout and stderr. */
   readonly data: Uint8Array;
@@ -134,7 +134,7 @@ export class ExecEvent {
   get exec(): ExecInfo | undefined {
     return this.raw["exec"] ? new ExecInfo(this.raw["exec"]) : undefined;
   }
-  /** Of a gap: output that the daemon no longer had. */
+  /** For a gap: how many bytes of output were no longer kept. */
   get lostBytes(): number {
     return this.raw["lost_bytes"] ?? 0;
   }
@@ -201,14 +201,14 @@ export class Exec {
     return this.info.id;
   }
 
-  /** Asks the daemon how it is now. */
+  /** Asks the daemon for the current state, and updates `info`. */
   async refresh(): Promise<ExecInfo> {
     return (this.info = new ExecInfo(await this.client.call(request("GET", this.path))));
   }
 
   /**
-   * Events with a sequence number above `after`; with `follow` (the default) until the exec is over. A connection that
-   * breaks is made again where it was: no event is lost or comes twice.
+   * Its output events with a sequence number above `after`. With `follow` (the default) it goes on until the command has
+   * ended. If the connection breaks, it reconnects and goes on: no event is lost or comes twice.
    */
   async *output(options: { after?: number; follow?: boolean } & CallOptions = {}): AsyncGenerator<ExecEvent> {
     const { follow = true, signal } = options;
@@ -228,7 +228,7 @@ export class Exec {
     }
   }
 
-  /** Until it is over; with a timeout the exec as it is by then. */
+  /** Waits until the command has ended, or until the timeout is over. Returns its current state. */
   async wait(options: { timeoutMs?: number } & CallOptions = {}): Promise<ExecInfo> {
     const deadline = options.timeoutMs === undefined ? Infinity : Date.now() + options.timeoutMs;
     for (;;) {
@@ -239,24 +239,24 @@ export class Exec {
     }
   }
 
-  /** Resolves once the sandbox has taken it: a program that does not read makes this wait. */
+  /** Writes bytes to its stdin. Resolves when the sandbox has taken them, so this waits while the program does not read. */
   async writeStdin(data: Source, options: { eof?: boolean } & CallOptions = {}): Promise<void> {
     const parts = { query: { eof: options.eof }, stream: data, timeoutMs: FOREVER, signal: options.signal };
     await this.client.call(request("POST", [...this.path, "stdin"], parts));
   }
 
-  /** The end of its input. */
+  /** Closes its stdin. */
   closeStdin(): Promise<void> {
     return this.writeStdin("", { eof: true });
   }
 
-  /** To its process group, or with `tree` to all that it started. */
+  /** Sends a signal to its process group, or with `tree` to all processes that it has started. */
   async signal(signal: string | number, options: { tree?: boolean } = {}): Promise<void> {
     const body = { signal, tree: options.tree || undefined };
     await this.client.call(request("POST", [...this.path, "signal"], { body }));
   }
 
-  /** Ends it with everything that it started, and waits for that. */
+  /** Kills it and all processes that it has started, and waits for the end. */
   async kill(): Promise<ExecInfo> {
     try {
       await this.signal("KILL", { tree: true });
@@ -266,13 +266,13 @@ export class Exec {
     return this.wait();
   }
 
-  /** Its terminal, where it has one (`pty`). */
+  /** Resizes its terminal, if it has one (`pty`). */
   async resize(size: TerminalSize): Promise<void> {
     const body = { rows: size.rows, cols: size.cols };
     await this.client.call(request("POST", [...this.path, "resize"], { body }));
   }
 
-  /** Kills what still runs and forgets the exec with its output. */
+  /** Kills the command if it still runs, and removes its record and output. */
   async delete(): Promise<void> {
     await this.client.call(request("DELETE", this.path));
   }

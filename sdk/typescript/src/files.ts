@@ -57,7 +57,7 @@ export interface WriteOptions extends FileOptions {
   parents?: boolean;
   /** Refuses to replace what is there. */
   exclusive?: boolean;
-  /** What was told of the file: refuses (FileChanged) if somebody has written to it since. */
+  /** An Entry that you got for the file: write() throws FileChanged if the file was changed since. */
   ifUnchanged?: Entry;
 }
 
@@ -89,24 +89,24 @@ export class Files {
     await this.client.call(await this.request("POST", op, { body, signal }));
   }
 
-  /** The bytes, or `length` of them from `offset`. */
+  /** Reads a file: all bytes, or `length` bytes from `offset`. */
   async read(path: string, options: { offset?: number; length?: number } & FileOptions = {}): Promise<Uint8Array> {
     const { signal, ...rest } = options;
     return readAll(await this.client.open(await this.request("GET", "", { query: { path, ...rest }, signal })));
   }
 
-  /** As UTF-8. */
+  /** Reads a file as UTF-8 text. */
   async readText(path: string, options: FileOptions = {}): Promise<string> {
     return new TextDecoder().decode(await this.read(path, options));
   }
 
-  /** The bytes in pieces as they come, in constant memory. */
+  /** Reads a file in pieces, for files that are too large for memory. */
   async *readStream(path: string, options: FileOptions = {}): AsyncGenerator<Uint8Array> {
     const parts = { query: { path, user: options.user }, timeoutMs: FOREVER, signal: options.signal };
     yield* (await this.client.open(await this.request("GET", "", parts))).pieces();
   }
 
-  /** Puts all of it there or nothing; streams are sent as they come. */
+  /** Writes a file, completely or not at all. Streams are sent as they come. */
   async write(path: string, data: Source, options: WriteOptions = {}): Promise<Entry> {
     checkNames("write", { mode: 1, append: 1, parents: 1, exclusive: 1, ifUnchanged: 1, user: 1, signal: 1 }, options);
     const { signal, mode, append, parents, exclusive, ifUnchanged, user } = options;
@@ -114,24 +114,24 @@ export class Files {
     return new Entry(await this.client.call(await this.request("PUT", "", { query, stream: data, signal })));
   }
 
-  /** Puts it behind what is there; a missing file is made. */
+  /** Appends to a file, and creates it if it is missing. */
   append(path: string, data: Source, options: FileOptions = {}): Promise<Entry> {
     return this.write(path, data, { ...options, append: true });
   }
 
-  /** What is there: a link itself, unless `follow`. */
+  /** Describes a file, directory or link. A link is described itself, unless `follow` is set. */
   async stat(path: string, options: { follow?: boolean } & FileOptions = {}): Promise<Entry> {
     checkNames("stat", { follow: 1, user: 1, signal: 1 }, options);
     return new Entry(await this.get("stat", { path, follow: options.follow, user: options.user }, options.signal));
   }
 
-  /** Whether anything is there. */
+  /** Whether the path exists. */
   async exists(path: string, options: { follow?: boolean } & FileOptions = {}): Promise<boolean> {
     checkNames("exists", { follow: 1, user: 1, signal: 1 }, options);
     return (await this.get("exists", { path, follow: options.follow, user: options.user }, options.signal))["exists"];
   }
 
-  /** What is in a directory, by name; with `recursive` below it too, `depth` levels at most. */
+  /** Lists a directory, sorted by name. `recursive` includes what is below, `depth` levels deep at most. */
   async list(
     path: string,
     options: { recursive?: boolean; depth?: number; limit?: number } & FileOptions = {},
@@ -140,20 +140,20 @@ export class Files {
     return ((await this.get("list", { path, ...query }, signal))["entries"] as Json[]).map((j) => new Entry(j));
   }
 
-  /** `parents` makes missing ones, and then one that is there is fine. */
+  /** Creates a directory. `parents` also creates missing ones above it, and accepts an existing directory. */
   async mkdir(path: string, options: { parents?: boolean; mode?: number } & FileOptions = {}): Promise<void> {
     checkNames("mkdir", { parents: 1, mode: 1, user: 1, signal: 1 }, options);
     const { signal, mode, parents, user } = options;
     return this.post("mkdir", { path, parents, mode: modeWord(mode), user }, signal);
   }
 
-  /** Moves or renames; what is at `to` is replaced, unless `exclusive`. */
+  /** Moves or renames. An existing `to` is replaced, unless `exclusive` is set. */
   move(path: string, to: string, options: { parents?: boolean; exclusive?: boolean } & FileOptions = {}): Promise<void> {
     const { signal, ...rest } = options;
     return this.post("move", { path, to, ...rest }, signal);
   }
 
-  /** A file, or with `recursive` a directory. */
+  /** Copies a file, or with `recursive` a directory. */
   copy(
     path: string,
     to: string,
@@ -163,26 +163,26 @@ export class Files {
     return this.post("copy", { path, to, ...rest }, signal);
   }
 
-  /** With `recursive` of all below it. */
+  /** Sets the permission bits; with `recursive` also of everything below. */
   async chmod(path: string, mode: number, options: { recursive?: boolean } & FileOptions = {}): Promise<void> {
     checkNames("chmod", { recursive: 1, user: 1, signal: 1 }, options);
     const { signal, recursive, user } = options;
     return this.post("chmod", { path, mode: modeWord(mode), recursive, user }, signal);
   }
 
-  /** `owner` is "user" or "user:group", names or numbers. */
+  /** Sets the owner: "user" or "user:group", as names or numbers. */
   async chown(path: string, owner: string, options: { recursive?: boolean } & FileOptions = {}): Promise<void> {
     checkNames("chown", { recursive: 1, user: 1, signal: 1 }, options);
     const { signal, recursive, user } = options;
     return this.post("chown", { path, owner, recursive, user }, signal);
   }
 
-  /** Makes `path` a link that says `target`. */
+  /** Makes `path` a symbolic link to `target`. */
   symlink(path: string, target: string, options: FileOptions = {}): Promise<void> {
     return this.post("symlink", { path, target, user: options.user }, options.signal);
   }
 
-  /** A file, or with `recursive` a directory and all in it. */
+  /** Removes a file, or with `recursive` a directory and everything in it. */
   async remove(path: string, options: { recursive?: boolean; missingOk?: boolean } & FileOptions = {}): Promise<void> {
     checkNames("remove", { recursive: 1, missingOk: 1, user: 1, signal: 1 }, options);
     const { signal, recursive, missingOk, user } = options;
@@ -190,7 +190,7 @@ export class Files {
     await this.client.call(await this.request("DELETE", "", { query, signal }));
   }
 
-  /** A directory as a tar archive, in pieces. */
+  /** Downloads a directory as a tar archive, in pieces. */
   async *tarOut(
     path: string,
     options: { compress?: "none" | "gzip" | "zstd" } & FileOptions = {},
@@ -200,7 +200,7 @@ export class Files {
     yield* (await this.client.open(await this.request("GET", "tar", parts))).pieces();
   }
 
-  /** Unpacks an archive into the directory `path`. */
+  /** Unpacks a tar archive into the directory `path`. */
   async tarIn(
     path: string,
     archive: Source,
@@ -212,7 +212,7 @@ export class Files {
     return { entries: reply["entries"], bytes: reply["bytes"] };
   }
 
-  /** Changes as they happen, from `ready` on; to leave the loop ends it. */
+  /** Yields changes below `path` as they happen. The first one has the type `ready`. Leaving the loop ends it. */
   async *watch(path: string, options: { recursive?: boolean } & FileOptions = {}): AsyncGenerator<WatchEvent> {
     const { signal, recursive, user } = options;
     const parts = { query: { path, recursive, user }, accept: NDJSON, timeoutMs: FOREVER, signal };

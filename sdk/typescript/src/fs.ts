@@ -34,7 +34,7 @@ export class FsError extends ClocheError {
   }
 }
 
-/** What stat() and lstat() tell. */
+/** The result of stat() and lstat(). */
 export class Stats {
   readonly size: number;
   readonly mode: number;
@@ -63,7 +63,7 @@ export class Stats {
   }
 }
 
-/** What readdir() gives `withFileTypes`. */
+/** What readdir() returns with `withFileTypes`. */
 export class Dirent {
   readonly name: string;
 

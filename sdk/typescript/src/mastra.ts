@@ -186,7 +186,7 @@ export class ClocheSandbox {
     return { ...resultOf(info, output), command: line };
   }
 
-  /** Missing directories are made. */
+  /** Writes files, and creates missing directories. */
   async writeFiles(
     files: readonly { path: string; content: string | Uint8Array; mode?: number }[],
     options: { abortSignal?: AbortSignal } = {},

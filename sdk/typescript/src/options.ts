@@ -23,7 +23,7 @@ export interface Limits {
 /** "deny-all" (the default), "allow-all", or a policy such as {allow: ["api.example.com", "*.example.com"]}. */
 export type NetworkPolicy = "deny-all" | "allow-all" | Json;
 
-/** What a sandbox is filled with before it runs; credentials never come inside. */
+/** A git repository or tarball to fetch before the sandbox runs. Credentials never come inside. */
 export interface SandboxSource {
   type: "git" | "tarball";
   url: string;
@@ -34,63 +34,78 @@ export interface SandboxSource {
   credentials?: { username?: string; password: string };
 }
 
-/** What a new sandbox is to be. */
+/** Fields of a new sandbox. All are optional. */
 export interface SandboxFields {
   name?: string;
-  /** Of sandboxes that reach each other by name, whatever their `network` is, and are reached by nobody else. */
+  /**
+   * Name of a group. Sandboxes of one group reach each other by name, whatever their `network` is; no other sandbox reaches
+   * them.
+   */
   group?: string;
-  /** Its host name in the group; without it, its name. */
+  /** Its host name in the group. Default: its name. */
   alias?: string;
   template?: string;
-  /** Of a registry, instead of a template: "[HOST[:PORT]/]NAME[:TAG][@DIGEST]". The first create pulls it; a tag is pulled again after an hour. */
+  /**
+   * An image from a registry to start from, instead of a template: "[HOST[:PORT]/]NAME[:TAG][@DIGEST]". The first create pulls
+   * it; after an hour a tag is pulled again.
+   */
   image?: string;
-  /** Of `image`: asks the registry anew, or takes what is here however old it is. */
+  /** When to pull `image`: "always" asks the registry each time, "missing" uses the local copy, however old it is. */
   pull?: "always" | "missing";
-  /** Installed in it, once per set: "pip:pandas", "npm:zod@3", "apt:jq", or bare names of the template's language. */
+  /**
+   * Packages that it needs: "pip:pandas", "npm:zod@3", "apt:jq", or names without a prefix for the template's language. Each
+   * set is installed once and then reused.
+   */
   packages?: readonly string[];
-  /** Files that outlive it, by the path where it has them: {"/data": "name"}. */
-  /** That it is to have: without a template, one that has it is taken. */
+  /** Volumes to mount, by path. Their files outlive the sandbox: {"/data": "name"}. */
+  /** A language that it must have. Without a template, one that has the language is chosen. */
   language?: LanguageWord;
   volumes?: Record<string, string | { volume: string; read_only?: boolean }>;
   tags?: Record<string, string>;
   env?: Record<string, string>;
   limits?: Limits;
-  /** `onTimeout` happens this long after its creation or last resume, whatever it does. */
+  /** Its lifetime: `onTimeout` happens this long after its creation or last resume, even while it works. */
   lifetimeMs?: number;
-  /** `onTimeout` happens when this long nothing ran in it. */
+  /** `onIdle` happens when nothing has run in it for this long. */
   idleTimeoutMs?: number;
   onTimeout?: "delete" | "stop" | "pause";
-  /** What happens when nothing ran in it for idleTimeoutMs, where that is not `onTimeout`. */
+  /**
+   * What happens after `idleTimeoutMs`. Default: the same as `onTimeout`. A sandbox that was paused by it is resumed by the
+   * next call.
+   */
   onIdle?: "delete" | "stop" | "pause";
-  /** Its files outlive its end, and it goes on over them when it is next used. */
+  /** Keep its files when it stops. The next call starts it again from them; only delete() removes them. */
   persistent?: boolean;
-  /** A call to it while it is paused resumes it. */
+  /** A call resumes it when it is paused in memory. From a pause on disk, every call does. */
   autoResume?: boolean;
-  /** Its lifetime runs on while it is paused, and `onTimeout` happens to it there. */
+  /** Its lifetime goes on while it is paused, and `onTimeout` can happen then. */
   pausedTimeCounts?: boolean;
   engine?: "auto" | "jail" | "vm";
-  /** Refuses weaker isolation. */
+  /** The weakest isolation that you accept; anything weaker is refused. */
   minGrade?: "process" | "emulated" | "hardware";
-  /** How long the create may wait for room while the project's quota or the host is full; 0 or without: it is refused at once. */
+  /** How long the create may wait for room while the project's quota or the host is full. Default 0: it is refused at once. */
   waitMs?: number;
-  /** Paths of files and directories that are kept when it ends, however it ends: readResult() gives them, as long as the daemon remembers it. */
+  /**
+   * Paths of files and directories to keep when it ends, for whatever reason. readResult() reads them, as long as the daemon
+   * has the sandbox's record.
+   */
   results?: readonly string[];
   network?: NetworkPolicy;
-  /** Opened to the outside: portUrl() says where. */
+  /** Ports to open to the outside: portUrl() returns the URL. */
   ports?: readonly number[];
   source?: SandboxSource;
-  /** What it goes on from, instead of a template: by itself, or by its id or name. */
+  /** A snapshot to start from, instead of a template: the object, or its id or name. */
   snapshot?: string | { id: string };
-  /** MiB of memory, as in `limits`. With a snapshot, false: from its files alone. */
+  /** A number: MiB of memory, as in `limits`. With a snapshot, false: start from its files only, without its programs. */
   memory?: boolean | number;
-  /** Calls with one key make one sandbox, and are sent again when the connection breaks. */
+  /** All calls with the same key create one sandbox only. The SDK then sends the call again if the connection breaks. */
   idempotencyKey?: string;
   signal?: AbortSignal;
 }
 
 export type SandboxState = "creating" | "running" | "pausing" | "paused" | "stopping" | "stopped" | "failed";
 
-/** A file or directory of a sandbox that is kept when that has ended. `why`: it is missing for this reason. */
+/** A file or directory of a sandbox that is kept when that has ended. `why` says why it is missing. */
 export interface KeptResult {
   path: string;
   state: "awaited" | "kept" | "missing";
@@ -103,7 +118,7 @@ export class SandboxInfo {
   readonly id: string;
   readonly state: SandboxState;
   readonly name: string | null;
-  /** Whose members it reaches, and its host name there. */
+  /** Its group, whose members reach each other; `alias` is its host name there. */
   readonly group: string | null;
   readonly alias: string | null;
   readonly template: string;
@@ -112,20 +127,20 @@ export class SandboxInfo {
   readonly limits: Limits;
   readonly isolation: { engine: string; grade: string; walls: string[]; gaps: string[] } | null;
   readonly createdAt: Date;
-  /** When its lifetime is up. */
+  /** When its lifetime ends; null if it has no end. */
   readonly expiresAt: Date | null;
-  /** Why it does not run; null while it does, or is paused. */
+  /** Why it ended; null while it runs or is paused. */
   readonly ended: Ended | null;
   readonly persistent: boolean;
   readonly resumes: number;
-  /** By the call that this came from. */
+  /** Whether the call that returned this created it. */
   readonly created: boolean;
   readonly resumed: boolean;
-  /** Where a paused one is: null while it is not. */
+  /** Where it is paused; null if it is not paused. */
   readonly pausedTo: "disk" | "memory" | null;
-  /** That it was started from. */
+  /** The snapshot that it was started from. */
   readonly snapshotId: string | null;
-  /** What is kept of it when it has ended; null: nothing was asked for. */
+  /** The results that are kept after its end; null if the create named none. */
   readonly results: readonly KeptResult[] | null;
 
   constructor(readonly raw: Json) {
@@ -209,9 +224,9 @@ export function idOf(what: string | { id: string }): string {
 export interface Snapshot extends Json {
   id: string;
   name: string | null;
-  /** That it was taken of. */
+  /** The sandbox that it was taken from. */
   sandbox_id: string;
-  /** Of all its files; own_bytes is what it is charged for. */
+  /** Size of all its files; own_bytes is the size that it is charged for. */
   bytes: number;
   own_bytes: number;
 }

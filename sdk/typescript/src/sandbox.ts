@@ -41,20 +41,20 @@ export interface GetOrCreateOptions extends SandboxOptions {
 
 export interface SnapshotOptions {
   name?: string;
-  /** Its running programs too. */
+  /** Save running programs, too. */
   memory?: boolean;
   onConnection?: "refuse" | "close";
   expiresInMs?: number;
   keepLast?: number;
 }
 
-/** What fork() gives. Of files alone both are null. */
+/** The result of fork(). Both fields are null if only files were copied. */
 export interface Forks extends Array<Sandbox> {
   memoryBy: "imprint" | "criu" | "machine" | null;
   memoryWhy: string | null;
 }
 
-/** With several forks `name` and `alias` get -1, -2 … behind them. */
+/** With several forks, -1, -2 … is appended to `name` and `alias`. */
 export interface ForkOptions
   extends Pick<SandboxOptions, "name" | "group" | "alias" | "tags" | "env" | "network" | "lifetimeMs" | "idleTimeoutMs" | "onTimeout" | "persistent"> {
   memory?: boolean;
@@ -77,14 +77,15 @@ export class Sandbox {
     this.client = options.client ?? new Client();
   }
 
-  /** A new one; it runs when this resolves. */
+  /** Creates a sandbox. It runs when this resolves. */
   static async create(options: SandboxOptions & OtherSpellings = {}): Promise<Sandbox> {
     return new Sandbox(options).open();
   }
 
   /**
-   * The sandbox of that name (`default` without one), made or resumed if need be. Any number of callers, in any process, get
-   * one sandbox. The callback that fits what this call did is awaited before it resolves.
+   * Gets the sandbox of that name (`default` without one). Creates it if it does not exist, and resumes it if it is stopped or
+   * paused. All callers, in any process, get the same sandbox. `onCreate` is awaited if this call created it, `onResume` if
+   * this call resumed it.
    */
   static async getOrCreate(options: GetOrCreateOptions & OtherSpellings = {}): Promise<Sandbox> {
     const { onCreate, onResume, ...rest } = options;
@@ -95,7 +96,7 @@ export class Sandbox {
     return sandbox;
   }
 
-  /** By id or name, from anywhere. */
+  /** Gets an existing sandbox by its id or name, also one that another program created. */
   static async get(idOrName: string, options: { client?: Client } & CallOptions = {}): Promise<Sandbox> {
     checkNames("get", { client: 1, signal: 1 }, options);
     const client = options.client ?? new Client();
@@ -108,7 +109,7 @@ export class Sandbox {
     return Sandbox.get(idOrName, options);
   }
 
-  /** All that match, newest first; pages are fetched as they are needed. `tag` is NAME:VALUE. */
+  /** Lists the sandboxes that match, newest first. Further pages are fetched as needed. `tag` is NAME:VALUE. */
   static async *list(
     options: { client?: Client; tag?: string; state?: SandboxState; group?: string; pageSize?: number } = {},
   ): AsyncGenerator<Sandbox> {
@@ -119,7 +120,7 @@ export class Sandbox {
       yield Sandbox.of(client, new SandboxInfo(one));
   }
 
-  /** As Client.createMany(). */
+  /** Creates many equal sandboxes: see Client.createMany(). */
   static async *createMany(count: number, options: SandboxOptions & OtherSpellings = {}): AsyncGenerator<Sandbox> {
     checkOptions("sandbox", options);
     const client = options.client ?? new Client();
@@ -164,7 +165,7 @@ export class Sandbox {
     return sandbox;
   }
 
-  /** Makes it, if that has not been done. */
+  /** Creates the sandbox, if that has not happened yet. */
   async open(): Promise<this> {
     if (this.isGivenUp) throw new Gone("this handle was given up by mergeInto()", { code: "gone" });
     await (this.opened ??= this.make({}));
@@ -228,12 +229,12 @@ export class Sandbox {
     return (this.current = new SandboxInfo(await this.call(method, path, parts)));
   }
 
-  /** Asks the daemon how it is now: `info` has it. */
+  /** Asks the daemon for the current state, and updates `info`. */
   refresh(): Promise<SandboxInfo> {
     return this.change("GET", []);
   }
 
-  /** Changes what is given; `lifetimeMs` is counted from now. */
+  /** Changes the fields that are given. `lifetimeMs` counts from now. */
   async update(
     options: Pick<SandboxOptions, "name" | "tags" | "env" | "limits" | "lifetimeMs" | "idleTimeoutMs" | "onTimeout" | "onIdle" | "autoResume" | "pausedTimeCounts">,
   ): Promise<SandboxInfo> {
@@ -242,10 +243,11 @@ export class Sandbox {
   }
 
   /**
-   * Stops all processes where they are; resume() or the next call lets them go on. `to` is "disk": processes, memory and files
-   * are saved, nothing stays in memory, and it outlives the machine's restart; or "memory", at once, which only autoResume lets
-   * a call end. By default to disk where that can be done: `info.pausedTo` tells. An open TCP connection prevents a pause to disk, unless
-   * `onConnection: "close"` lets it be found closed afterwards.
+   * Pauses all processes. resume() lets them go on; so does the next call, if the pause is on disk. `to: "disk"` saves
+   * processes, memory and files; the sandbox then uses no memory and survives a restart of the machine. `to: "memory"` takes
+   * effect at once; calls then resume it only with `autoResume`. Default: disk where possible, else memory; `info.pausedTo`
+   * says which. An open TCP connection prevents a pause to disk, unless `onConnection: "close"` is given: then the program
+   * finds the connection closed after the resume.
    */
   async pause(options: { to?: "disk" | "memory"; onConnection?: "refuse" | "close" } = {}): Promise<SandboxInfo> {
     checkNames("pause", { to: 1, onConnection: 1 }, options);
@@ -253,22 +255,25 @@ export class Sandbox {
     return this.change("POST", ["pause"], { body, timeoutMs: FOREVER });
   }
   /**
-   * Lets a paused one go on, or starts a stopped persistent one over its files. With `memory: false` one that is paused on disk
-   * is started over its files, too: its programs are lost.
+   * Resumes a paused sandbox, or starts a stopped persistent one from its files. With `memory: false` a sandbox that is paused
+   * on disk is started from its files only: its programs are lost.
    */
   async resume(options: { memory?: boolean } = {}): Promise<SandboxInfo> {
     checkNames("resume", { memory: 1 }, options);
     return this.change("POST", ["resume"], { body: { memory: options.memory }, timeoutMs: FOREVER });
   }
-  /** Ends all processes. The files of a persistent one stay, any other has ended with this. One that is already gone is fine. */
+  /** Ends all processes. A persistent sandbox keeps its files; any other one has ended. It is no error if it is already gone. */
   stop(): Promise<SandboxInfo> {
     return this.unlessGone(this.change("POST", ["stop"], { timeoutMs: FOREVER }));
   }
-  /** Adds to its lifetime. */
+  /** Adds this time to its lifetime. */
   extend(ms: number): Promise<SandboxInfo> {
     return this.change("POST", ["extend"], { body: { ms }, timeoutMs: FOREVER });
   }
-  /** Ends it; resolves once nothing of it is left on the host. One that is already gone is fine. */
+  /**
+   * Ends the sandbox and removes its files. Resolves when nothing of it is left on the host. It is no error if it is already
+   * gone.
+   */
   delete(): Promise<SandboxInfo> {
     return this.unlessGone(this.change("DELETE", [], { timeoutMs: FOREVER }));
   }
@@ -283,7 +288,7 @@ export class Sandbox {
     }
   }
 
-  /** Stops a persistent one and deletes any other; one that is already gone, or was never made, is fine. */
+  /** Stops a persistent sandbox, and deletes any other. It is no error if it is already gone or was never created. */
   async close(): Promise<void> {
     if (!this.opened || this.isGivenUp) return;
     await this.open();
@@ -294,7 +299,7 @@ export class Sandbox {
     await this.close();
   }
 
-  /** Runs a command to its end. */
+  /** Runs a command and waits for its end. A string is a command line for /bin/sh, an array is a program with its arguments. */
   async run(command: Command, options: RunOptions = {}): Promise<ExecResult> {
     checkOptions("run", options);
     const { onStdout, onStderr, signal } = options;
@@ -303,7 +308,7 @@ export class Sandbox {
     return ExecResult.fromJson(await this.call("POST", ["execs"], { body, timeoutMs: FOREVER, signal }));
   }
 
-  /** Starts a command and gives its events as they come. */
+  /** Starts a command and yields its events as they come. */
   async *stream(command: Command, options: RunOptions = {}): AsyncGenerator<ExecEvent> {
     checkOptions("run", options);
     await this.open();
@@ -313,7 +318,7 @@ export class Sandbox {
     yield* events(reply.pieces());
   }
 
-  /** Starts a command that goes on by itself, whoever watches. */
+  /** Starts a command and resolves at once. The command runs on, even if this program ends. */
   async start(command: Command, options: StartOptions = {}): Promise<Exec> {
     checkOptions("start", options);
     const body = { ...execBody(command, options), detached: true };
@@ -321,13 +326,16 @@ export class Sandbox {
     return new Exec(this.client, this.id, new ExecInfo(reply["exec"]));
   }
 
-  /** Commands that run or ran in it. */
+  /** Lists the commands that run in it, and those that have ended and are kept. */
   async execs(): Promise<Exec[]> {
     const reply = await this.call("GET", ["execs"]);
     return (reply["execs"] as Json[]).map((j) => new Exec(this.client, this.id, new ExecInfo(j)));
   }
 
-  /** One that was started before, by id; with an object it runs a command: exec({cmd: ["python", "-c", code], timeoutMs}). */
+  /**
+   * With an id: gets a command that was started before. With an object: runs a command: exec({cmd: ["python", "-c", code],
+   * timeoutMs}).
+   */
   exec(id: string): Promise<Exec>;
   exec(command: { cmd: Command } & RunOptions): Promise<ExecResult>;
   async exec(what: string | ({ cmd: Command } & RunOptions)): Promise<Exec | ExecResult> {
@@ -340,8 +348,8 @@ export class Sandbox {
   }
 
   /**
-   * Runs code in an interpreter whose state stays from call to call: Python, unless another is named. Code that fails is no
-   * exception here: see `error` of the result.
+   * Runs code in an interpreter that keeps its state from call to call. The language is Python, unless you name another. Code
+   * that fails throws nothing: see `error` of the result, and check().
    */
   async runCode(code: string, options: CodeOptions | LanguageWord = {}): Promise<CodeResult> {
     const how: CodeOptions = typeof options === "string" ? { language: options } : options;
@@ -351,7 +359,7 @@ export class Sandbox {
     return CodeResult.fromJson(await this.call("POST", ["code"], parts));
   }
 
-  /** The same, event by event: stdout, stderr, result, error, and at last exit. */
+  /** Like runCode(), but yields the events as they come: stdout, stderr, result, error, and at last exit. */
   runCodeStream(code: string, options: CodeOptions | LanguageWord = {}): AsyncGenerator<CodeEvent> {
     const how: CodeOptions = typeof options === "string" ? { language: options } : options;
     checkOptions("runCode", how);
@@ -377,17 +385,17 @@ export class Sandbox {
     return FinishedCommand.of(await this.run(argv, options));
   }
 
-  /** One that runCommand() has started, from anywhere. */
+  /** Gets a command that runCommand() has started, also in another program. */
   async getCommand(cmdId: string): Promise<RunningCommand> {
     return new RunningCommand(await this.exec(cmdId));
   }
 
-  /** Missing directories are made. */
+  /** Writes files, and creates missing directories. */
   async writeFile(path: string, data: Source, options: WriteOptions = {}): Promise<void> {
     await this.files.write(path, data, { parents: true, ...options });
   }
 
-  /** Missing directories are made. */
+  /** Writes files, and creates missing directories. */
   async writeFiles(files: readonly { path: string; content: Source; mode?: number }[]): Promise<void> {
     for (const { path, content, mode } of files) await this.writeFile(path, content, { mode });
   }
@@ -397,7 +405,7 @@ export class Sandbox {
     return this.files.read(path);
   }
 
-  /** The same as writeFile(). Bytes may also come first, and the path behind them. */
+  /** The same as writeFile(). The two arguments may also be given the other way round: bytes, then the path. */
   upload(path: string | Exclude<Source, string>, data: Source): Promise<void> {
     return typeof path === "string" ? this.writeFile(path, data) : this.writeFile(String(data), path);
   }
@@ -406,15 +414,19 @@ export class Sandbox {
     return this.readFile(path);
   }
 
-  /** One of its `results`, once it has ended: a file's bytes, or a directory as a tar. NotFound where none could be kept, and why. */
+  /**
+   * Reads one of its `results` after its end: a file's bytes, or a directory as a tar. Throws NotFound, with the reason, if
+   * the path could not be kept.
+   */
   async readResult(path: string): Promise<Uint8Array> {
     return readAll(await this.client.open(request("GET", ["sandboxes", this.id, "results"], { query: { path }, timeoutMs: FOREVER })));
   }
 
   /**
-   * Saves what it is at this moment, to start others from. With `memory` its running programs
-   * too; a TCP connection that is open is then refused, or found closed in the copies (`onConnection`). With `keepLast` so
-   * many of this sandbox stay, and the older ones without a name go.
+   * Saves its current state as a snapshot, from which other sandboxes can start. `memory` saves running programs, too. They
+   * may have an open TCP connection, which cannot be saved: `onConnection: "refuse"` (the default) then takes no snapshot,
+   * "close" takes it and the copies find the connection closed. `keepLast` keeps only so many of this sandbox's snapshots and
+   * removes older ones; those with a name stay.
    */
   async snapshot(options: SnapshotOptions = {}): Promise<Snapshot> {
     checkNames("snapshot", { name: 1, memory: 1, onConnection: 1, expiresInMs: 1, keepLast: 1 }, options);
@@ -422,15 +434,15 @@ export class Sandbox {
     const body = { name, memory, on_connection: onConnection, expires_in_ms: expiresInMs, keep_last: keepLast };
     return (await this.call("POST", ["snapshots"], { body, timeoutMs: FOREVER })) as Snapshot;
   }
-  /** Those that were taken of it, the newest first. */
+  /** Lists the snapshots of this sandbox, newest first. */
   async *snapshots(): AsyncGenerator<Snapshot> {
     await this.open();
     yield* this.client.snapshots({ sandbox: this.id });
   }
   /**
-   * New sandboxes that go on from what this one is now; with `memory: false` from its files alone. When some could not be made
-   * ForkError has those that were, as `sandboxes`, and why not, as `failed`. The list has `memoryBy` and `memoryWhy`: how the memory
-   * went over, and why it was no imprint.
+   * Creates `count` new sandboxes that go on from the current state of this one; with `memory: false` from its files only. If
+   * some forks fail, ForkError has the forks that were made (`sandboxes`) and the errors of the others (`failed`). The
+   * returned list has `memoryBy`, how the memory was copied, and `memoryWhy`, why it was not an imprint.
    */
   async fork(count = 1, options: ForkOptions = {}): Promise<Forks> {
     checkNames("fork", { memory: 1, onConnection: 1, name: 1, group: 1, alias: 1, tags: 1, env: 1, network: 1, lifetimeMs: 1, idleTimeoutMs: 1, onTimeout: 1, persistent: 1 }, options);
@@ -444,9 +456,10 @@ export class Sandbox {
     return sandboxes;
   }
   /**
-   * Brings what a fork (or a snapshot, by id or name) has changed to this sandbox: {applied, changes, conflict_count, conflicts}.
-   * What both have changed since the snapshot that they have in common (or `base`) is a conflict: then nothing is applied and
-   * ApplyConflict tells the paths, unless `onConflict` says "skip" (all but those) or "theirs" (the fork's files win).
+   * Applies the file changes of a fork (or of a snapshot, by id or name) to this sandbox: {applied, changes, conflict_count,
+   * conflicts}. What both have changed since the snapshot that they have in common (or `base`) is a conflict: then nothing is
+   * applied and ApplyConflict tells the paths, unless `onConflict` says "skip" (all but those) or "theirs" (the fork's files
+   * win).
    */
   async apply(fork: string | { id: string }, options: { onConflict?: "fail" | "skip" | "theirs"; base?: string } = {}): Promise<Json> {
     checkNames("apply", { onConflict: 1, base: 1 }, options);
@@ -455,13 +468,13 @@ export class Sandbox {
     if (!result["applied"]) throw new ApplyConflict(result["conflicts"], result["conflict_count"]);
     return result;
   }
-  /** Back to what a snapshot (or its id or name) has: its processes end and it starts anew over those files. */
+  /** Goes back to a snapshot (or its id or name): ends all processes, and starts the sandbox again with the snapshot's files. */
   rollback(snapshot: string | { id: string }): Promise<SandboxInfo> {
     return this.change("POST", ["rollback"], { body: { snapshot: idOf(snapshot) }, timeoutMs: FOREVER });
   }
   /**
-   * What it has changed since a snapshot, or what it has that another sandbox has not: see Client.diff(). With `paths` only what
-   * is there or below. Besides there are lists of the paths that were `added`, `removed` and `modified`.
+   * Lists how its files differ from those of a snapshot or another sandbox: see Client.diff(). `paths` limits it to these
+   * paths and what is below them. The reply also has lists of the paths that were `added`, `removed` and `modified`.
    */
   async diff(
     other: string | Snapshot | Sandbox,
@@ -477,13 +490,14 @@ export class Sandbox {
     const of = (kind: string) => changes.filter((change) => change["kind"] === kind).map((change) => change["path"] as string);
     return { ...told, changes, added: of("added"), removed: of("deleted"), modified: of("modified") };
   }
-  /** {root_id, nodes}: what it comes from, and all that came from that; parents before their children. */
+  /** {root_id, nodes}: all sandboxes and snapshots with the same origin as this one, parents before their children. */
   tree(): Promise<Json> {
     return this.call("GET", ["tree"]);
   }
   /**
-   * This handle drives the winner's sandbox from now on, and the one that it drove is deleted; nothing is merged. What the
-   * winner's own handle is asked after is an error, and to close it does nothing.
+   * Replaces this sandbox by the winner's: this object controls the winner's sandbox from now on, and its old sandbox is
+   * deleted. No files are merged. The object `winner` must not be used afterwards: its calls fail, and closing it does
+   * nothing.
    */
   async mergeInto(winner: Sandbox): Promise<void> {
     await winner.open();
@@ -495,25 +509,31 @@ export class Sandbox {
     await loser.delete();
   }
 
-  /** {kind, policy, in_force}: what it may reach; secrets are left out. */
+  /** {kind, policy, in_force}: its network policy, without secrets. */
   network(): Promise<Json> {
     return this.call("GET", ["network"]);
   }
-  /** From its end on the policy holds: what it forbids was cut, what it allows can be reached. */
+  /** Replaces its network policy. The new one is in force when this resolves: open connections that it forbids were cut. */
   setNetwork(policy: NetworkPolicy): Promise<Json> {
     return this.call("PUT", ["network"], { body: { policy } });
   }
-  /** One host more, a name or a range, behind all rules of its policy: decides about what none of them matches. */
+  /**
+   * Allows one more host, a name or a range. The rule is added after all others, so it decides only about what they do not
+   * match.
+   */
   async allowNetwork(host: string, options: { port?: number } = {}): Promise<Json> {
     checkNames("allowNetwork", { port: 1 }, options);
     return this.call("POST", ["network", "allow"], { body: { host, port: options.port } });
   }
-  /** {policy, complete, upto}: the smallest policy that would have sufficed while its policy had mode "record". */
+  /**
+   * {policy, complete, upto}: the smallest policy that allows everything that was reached while its policy had the mode
+   * "record". With `after`, the `upto` of an earlier call, only what was reached since.
+   */
   async suggestNetwork(options: { after?: number } = {}): Promise<Json> {
     checkNames("suggestNetwork", { after: 1 }, options);
     return this.call("GET", ["network", "suggestion"], { query: { after: options.after } });
   }
-  /** What the network wall decided, the oldest first. */
+  /** Lists which connections the network wall has allowed or denied, oldest first. */
   async *networkDecisions(): AsyncGenerator<Json> {
     await this.open();
     yield* this.client.pages(["sandboxes", this.id, "network", "decisions"], "decisions", {});
@@ -524,21 +544,24 @@ export class Sandbox {
     return this.call("POST", ["network", "explain"], { body: { url, method: options.method } });
   }
 
-  /** {token, token_id, audience, expires_us}: says to the audience what this sandbox is. Its policy must name the audience. */
+  /**
+   * {token, token_id, audience, expires_us}: a signed token that tells `audience` which sandbox this is. The network policy
+   * must name the audience.
+   */
   identityToken(audience: string): Promise<Json> {
     return this.call("POST", ["identity-token"], { body: { audience } });
   }
 
-  /** {usage, now, …}: what it has used since it was created, and what it holds at this moment. */
+  /** {usage, now, …}: what it has used since its creation, and what it uses at this moment. */
   usage(): Promise<Json> {
     return this.call("GET", ["usage"]);
   }
-  /** Its last readings, the oldest first: at_us, cpu_ns, memory_bytes, disk_bytes, pids, network_in_bytes, network_out_bytes. */
+  /** Its last readings, oldest first: at_us, cpu_ns, memory_bytes, disk_bytes, pids, network_in_bytes, network_out_bytes. */
   async usageSamples(): Promise<Json[]> {
     return (await this.call("GET", ["usage", "samples"]))["samples"];
   }
 
-  /** What it used in the last "1h", "24h", "7d" or "30d": see the client's history(). Told also when it has ended. */
+  /** What it used in the last "1h", "24h", "7d" or "30d": see the client's history(). Works also after it has ended. */
   async history(options: { range?: "1h" | "24h" | "7d" | "30d" } = {}): Promise<Json> {
     checkNames("history", { range: 1 }, options);
     await this.open();
@@ -546,8 +569,8 @@ export class Sandbox {
   }
 
   /**
-   * Opens a port to the outside. Opening it again makes a new token. The url lets in whoever has it, for expiresInMs or as
-   * long as the sandbox lives; a public one needs none.
+   * Opens a port to the outside. Opening it again makes a new token. Whoever has the url can connect, for `expiresInMs` or as
+   * long as the sandbox exists. With `public` no token is needed.
    */
   async expose(port: number, options: { expiresInMs?: number; public?: boolean } = {}): Promise<Port> {
     checkNames("expose", { expiresInMs: 1, public: 1 }, options);
@@ -556,16 +579,16 @@ export class Sandbox {
     this.remember(opened);
     return opened;
   }
-  /** Where a browser finds the server on that port; opens the port at the first call. */
+  /** The URL for a browser of the server on that port. The first call opens the port. */
   async portUrl(port: number): Promise<string> {
     if (!this.portUrls.has(port)) await this.expose(port);
     return this.portUrls.get(port)!;
   }
-  /** Ports that are open, without their tokens. */
+  /** Lists the open ports, without their tokens. */
   async ports(): Promise<Port[]> {
     return (await this.call("GET", ["ports"]))["ports"];
   }
-  /** Lets nobody in any more, and cuts who is. */
+  /** Closes the port, and cuts open connections to it. */
   async closePort(port: number): Promise<void> {
     this.portUrls.delete(port);
     await this.call("DELETE", ["ports", String(port)]);
@@ -579,32 +602,36 @@ export class Sandbox {
 
 /** A connection to the daemon: it makes sandboxes and finds them, and has all that Daemon has. */
 export class Client extends Daemon {
-  /** A new sandbox; it runs when this resolves. */
+  /** Creates a sandbox. It runs when this resolves. */
   create(options: SandboxFields & OtherSpellings = {}): Promise<Sandbox> {
     return Sandbox.create({ ...options, client: this });
   }
 
   /**
-   * `count` new sandboxes of one spec, each as soon as it runs; their tags have `batch` and `batch_index`. With `waitMs` they come
-   * as there is room, in their order. When some could not be made, BatchError tells of them after all others came. A connection that
-   * breaks is made again, and no sandbox is made or given twice.
+   * Creates `count` equal sandboxes, and yields each as soon as it runs. Their tags have `batch` and `batch_index`. With
+   * `waitMs` they come in their order, as there is room. If some could not be created, BatchError is thrown after all
+   * others were yielded. If the connection breaks, it reconnects: no sandbox is created or yielded twice.
    */
   createMany(count: number, options: SandboxFields & OtherSpellings = {}): AsyncGenerator<Sandbox> {
     return Sandbox.createMany(count, { ...options, client: this });
   }
-  /** Ends all sandboxes of a batch, and those that it still waits for: {batch_id, deleted}. */
+  /** Ends all sandboxes of a batch, and the creates that still wait. Returns {batch_id, deleted}. */
   deleteBatch(batchId: string): Promise<Json> {
     return this.call(request("DELETE", ["batches", batchId]));
   }
 
-  /** The project's creates that wait for room (`waitMs`), in their order: {position, request_id, batch_id, why, message, waited_ms, left_ms}. */
+  /**
+   * Lists the project's creates that wait for room (`waitMs`), in their order: {position, request_id, batch_id, why, message,
+   * waited_ms, left_ms}.
+   */
   async waitingCreates(): Promise<Json[]> {
     return (await this.call(request("GET", ["creates"])))["creates"];
   }
 
   /**
-   * Says that `count` creates with these options will come within `durationMs` (ten minutes), so that their sandboxes are made ahead.
-   * Only creates of this project get them. The reply, and reservation() later, tells how many are `ready`, and what limits them.
+   * Announces that `count` creates with these options will come within `durationMs` (ten minutes), so that their sandboxes are
+   * made ahead. Only creates of this project get them. The reply, and later reservation(), says how many are `ready` and what
+   * limits the number.
    */
   reserve(count: number, options: SandboxFields & OtherSpellings & { durationMs?: number } = {}): Promise<Json> {
     const { durationMs, ...fields } = options;
@@ -618,25 +645,25 @@ export class Client extends Daemon {
       }),
     );
   }
-  /** The project's reservations that still hold. */
+  /** Lists the project's reservations that still hold. */
   async reservations(): Promise<Json[]> {
     return (await this.call(request("GET", ["pool"])))["reservations"];
   }
-  /** One of them; NotFound once it has expired or all its creates have come. */
+  /** Gets one reservation. NotFound if it has expired or all its creates have come. */
   reservation(reservationId: string): Promise<Json> {
     return this.call(request("GET", ["pool", reservationId]));
   }
-  /** Ends a reservation, with those of its sandboxes that nobody has taken. */
+  /** Ends a reservation, and its sandboxes that nobody has taken. */
   async release(reservationId: string): Promise<void> {
     await this.call(request("DELETE", ["pool", reservationId]));
   }
 
-  /** By id or name, from anywhere. */
+  /** Gets an existing sandbox by its id or name, also one that another program created. */
   get(idOrName: string, options: CallOptions = {}): Promise<Sandbox> {
     return Sandbox.get(idOrName, { ...options, client: this });
   }
 
-  /** All that match, newest first; pages are fetched as they are needed. `tag` is NAME:VALUE. */
+  /** Lists the sandboxes that match, newest first. Further pages are fetched as needed. `tag` is NAME:VALUE. */
   list(options: { tag?: string; state?: SandboxState; pageSize?: number } = {}): AsyncGenerator<Sandbox> {
     return Sandbox.list({ ...options, client: this });
   }
@@ -652,7 +679,7 @@ export class BatchError extends ClocheError {
   }
 }
 
-/** Some forks could not be made: `sandboxes` are those that were, `failed` tells of the others by their index. */
+/** Some forks could not be made: `sandboxes` has those that were made, `failed` the errors of the others by their index. */
 export class ForkError extends ClocheError {
   constructor(
     readonly sandboxes: Forks,

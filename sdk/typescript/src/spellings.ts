@@ -80,7 +80,7 @@ export class FinishedCommand {
   }
 }
 
-/** A command that goes on by itself; `exec` is the same in cloche's own words. */
+/** A command that runs on by itself; `exec` is the same command as cloche's own Exec. */
 export class RunningCommand {
   constructor(readonly exec: Exec) {}
 
@@ -104,7 +104,7 @@ export class RunningCommand {
     return new FinishedCommand(this.cmdId, codeOf(await this.exec.wait(options)), stdout, stderr);
   }
 
-  /** To all that it started; SIGTERM without a name. */
+  /** Sends a signal to all processes that it has started; SIGTERM by default. */
   async kill(signal: string | number = "SIGTERM"): Promise<void> {
     await this.exec.signal(typeof signal === "string" ? signal.replace(/^SIG/, "") : signal, { tree: true });
   }

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class AsyncStream(Generic[T]):
-    """An iterator over what a reply brings. Closing it early tells the daemon that nobody reads any more."""
+    """An iterator over what a reply brings. Close it early to tell the daemon that you read no further."""
 
     def __init__(self, opener: Callable[[], Awaitable[AsyncReply]], decode: Callable[[bytes], Iterable[T]]) -> None:
         self._opener = opener
@@ -23,7 +23,7 @@ class AsyncStream(Generic[T]):
         # sync: self.open()
 
     async def open(self) -> "AsyncStream[T]":
-        """Sends the request, if that has not been done: the first item does, too."""
+        """Sends the request, if that has not happened yet. Reading the first item does it, too."""
         if self._reply is None:
             self._reply = await self._opener()
         return self

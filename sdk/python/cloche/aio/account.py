@@ -12,12 +12,11 @@ from ._caller import AsyncCaller, all_of
 
 class AsyncAccount(AsyncCaller):
     async def health(self) -> Json:
-        """{status, ready, version, …}: is it up, and what can its host do."""
+        """{status, ready, version, …}: whether the daemon works, and what its host can do."""
         return await self.call(request("GET", ["health"]))
 
     async def figures(self) -> Json:
-        """Figures of all sandboxes of the project that run, by their last readings, and how many are in each state;
-        answered at once."""
+        """Figures of all running sandboxes of the project, from their last readings, and how many sandboxes are in each state."""
         return await self.call(request("GET", ["figures"]))
 
     async def doctor(self) -> Json:
@@ -32,13 +31,13 @@ class AsyncAccount(AsyncCaller):
     async def history(self, range: str = "1h", *, scope: str = "project", id: Optional[str] = None) -> Json:
         """{from_us, step_ms, series: [{name, unit, aggregate, values}], …}: what was used in the last "1h", "24h", "7d" or "30d".
 
-        `scope` is "project" (one's own, or for admins of "default" the one with the id or name `id`), "sandbox" (`id`, also of one
-        that is gone) or "host". A value of None is a gap: nobody looked, or the sandbox did not run.
+        `scope` is "project" (one's own, or for admins of "default" the one with the id or name `id`), "sandbox" (`id`, also of a
+        removed one) or "host". A value of None is a gap: the daemon or the sandbox did not run.
         """
         return await self.call(request("GET", ["history"], query={"scope": scope, "id": id, "range": range}))
 
     async def running_at(self, at_us: int, *, project: Optional[str] = None) -> List[Json]:
-        """The sandboxes that ran at a moment: id, name, template, began_us, ended_us, and cpu_milli and memory_bytes of then."""
+        """The sandboxes that ran at a moment: id, name, template, began_us, ended_us, and cpu_milli and memory_bytes at that moment."""
         return await all_of(self.pages(["history", "running"], "sandboxes", {"at_us": at_us, "project": project}))
 
     async def usage(
@@ -49,9 +48,9 @@ class AsyncAccount(AsyncCaller):
         end: Union[None, str, date] = None,
         project: Optional[str] = None,
     ) -> List[Json]:
-        """Rows of what was used, by "project", "sandbox" or "day" (UTC), from start to end, both included.
+        """Rows of usage by "project", "sandbox" or "day" (UTC), from `start` to `end`, both included.
 
-        Without days: this month. A key sees its own project; an admin of "default" all of them.
+        Default: this month. A key sees its own project; an admin of "default" sees all projects.
         """
         query = {"group_by": group_by, "from": start, "to": end, "project": project}
         return await all_of(self.pages(["usage"], "rows", query))
@@ -75,16 +74,17 @@ class AsyncAccount(AsyncCaller):
         before: Optional[int] = None,
         limit: Optional[int] = None,
     ) -> AsyncIterator[Json]:
-        """Entries of the event log behind `after`, the `seq` of an entry, or its `place` where `all` asks for those of all
-        projects; with `follow` also those to come, without end.
+        """Entries of the event log after `after`: the `seq` of an entry, or with `all` (entries of all projects) its `place`. With
+        `follow` it goes on with new entries, without end.
 
-        A connection that breaks is made again where it was: no entry is lost or comes twice. With `figures`, for who
-        follows, what figures() tells comes in between, every few seconds: {type: "figures", figures}. With `audit`, the audit
-        log instead: who has read content or changed something, from where.
+        If the connection breaks, it reconnects and goes on: no entry is lost or comes twice. With `follow` and `figures`, what
+        figures() returns is sent too, every few seconds: {type: "figures", figures}. With `audit` it reads the audit log instead:
+        who has read content or changed something, and from where.
 
-        The daemon searches for those of `who` (a key's id or name, a person's subject, email or name), from `address` (also a
-        range such as "10.0.0.0/8"), with `text` in their type or facts, and from `since` to `until` (seconds, RFC 3339, or a
-        datetime with a zone). With `newest`, the newest come first, from `before` back. At most `limit` are given.
+        The other arguments search. Entries must match all of them: `who` (a key's id or name, a person's subject, email or name),
+        `address` (also a range such as "10.0.0.0/8"), `text` in the type or the facts, and the time from `since` to `until`
+        (seconds, RFC 3339, or a datetime with a zone). With `newest`, the newest entries come first, from `before` backwards.
+        `limit` is the most entries to return.
         """
         query: Json = {
             "type": type, "sandbox_id": sandbox, "all": all, "audit": audit, "figures": figures, "who": who,
@@ -123,28 +123,31 @@ class AsyncAccount(AsyncCaller):
     async def create_key(
         self, name: str, *, scope: Optional[str] = None, project: Optional[str] = None, expires_in: Optional[float] = None
     ) -> Json:
-        """{key, secret}: the secret is shown this once. The key is good for expires_in seconds, or until it is revoked."""
+        """{key, secret}: the secret is shown only now. The key is valid for expires_in seconds, or until it is revoked."""
         body = {"name": name, "scope": scope, "project": project, "expires_in_ms": milliseconds(expires_in)}
         return await self.call(request("POST", ["keys"], body=body))
 
     async def revoke_key(self, key_id: str, *, project: Optional[str] = None) -> None:
-        """From now on it opens nothing, and what is open with it ends."""
+        """Revokes a key at once. What was begun with it ends."""
         await self.call(request("DELETE", ["keys", key_id], query={"project": project}))
 
     async def secrets(self) -> List[Json]:
-        """The project's secrets by name: without their values, which nobody can read back."""
+        """Lists the project's secrets by name. Their values cannot be read back."""
         return list((await self.call(request("GET", ["secrets"])))["secrets"])
 
     async def set_secret(self, name: str, value: str, *, hosts: Optional[Sequence[str]] = None) -> Json:
-        """Keeps value under a name, or replaces it; policies and environments refer to it as secret://NAME. With hosts it may be sent to those alone, and into no environment. Sandboxes that run take a new value at once."""
+        """Stores a value under a name, or replaces it. Policies and environments refer to it as secret://NAME. With `hosts` it may
+        be sent to these hosts only, and not be put into an environment. Running sandboxes use a new value at once."""
         return await self.call(request("PUT", ["secrets", name], body={"value": value, "hosts": None if hosts is None else list(hosts)}))
 
     async def delete_secret(self, name: str, *, force: bool = False) -> None:
-        """Removes a secret. One that policies of living sandboxes refer to stays, unless forced: what their rules allow is denied then."""
+        """Removes a secret. Refused if policies of living sandboxes refer to it, unless `force` is set; what those rules allow is
+        then denied."""
         await self.call(request("DELETE", ["secrets", name], query={"force": force or None}))
 
     async def authority(self) -> Json:
-        """{domain, address, certificates, fingerprints, expires_us}: the names of sandboxes, and the authority that certifies them, as PEM. Needs no key."""
+        """{domain, address, certificates, fingerprints, expires_us}: the domain of sandboxes' ports, and its certificate authority
+        in PEM. Needs no key."""
         return await self.call(request("GET", ["authority"]))
 
     async def identity(self) -> Json:
@@ -152,38 +155,40 @@ class AsyncAccount(AsyncCaller):
         return await self.call(request("GET", ["identity"]))
 
     async def rotate_identity(self, *, revoke: bool = False) -> Json:
-        """The next key signs from now on; tokens that are out stay good until they expire. With revoke they do not: all keys so far are gone. For admins of "default"."""
+        """Lets the next key sign from now on. Old tokens stay valid until they expire; with `revoke` they become invalid, because
+        all old keys are removed. For admins of "default"."""
         return await self.call(request("POST", ["identity", "rotate"], body={"revoke": revoke}))
 
     async def webhooks(self) -> List[Json]:
-        """Where the project's events go."""
+        """Lists the project's webhooks: the URLs that its events are sent to."""
         return list((await self.call(request("GET", ["webhooks"])))["webhooks"])
 
     async def create_webhook(self, url: str, *, types: Optional[str] = None, secret: Optional[str] = None) -> Json:
-        """{webhook, secret}: events of the project go to url from now on; the secret is shown this once.
+        """{webhook, secret}: events of the project go to url from now on; the secret is shown only now.
 
-        With `secret`, a reference such as "secret://HOOK", they are signed with a secret that the project keeps by name.
+        With `secret`, a reference such as "secret://HOOK", they are signed with that secret of the project.
         """
         return await self.call(request("POST", ["webhooks"], body={"url": url, "types": types, "secret": secret}))
 
     async def update_webhook(
         self, webhook_id: str, *, url: Optional[str] = None, types: Optional[str] = None, secret: Optional[str] = None
     ) -> Json:
-        """What is None stays; types "" is all of them."""
+        """Changes a webhook. Fields that are None stay as they are; types "" means all types."""
         return await self.call(request("PATCH", ["webhooks", webhook_id], body={"url": url, "types": types, "secret": secret}))
 
     async def delete_webhook(self, webhook_id: str) -> None:
-        """Events go there no more."""
+        """Removes a webhook."""
         await self.call(request("DELETE", ["webhooks", webhook_id]))
 
     async def projects(self) -> List[Json]:
-        """All of them; for admins of "default"."""
+        """Lists all projects; for admins of "default"."""
         return list((await self.call(request("GET", ["projects"])))["projects"])
 
     async def create_project(self, name: str) -> Json:
-        """For admins of "default"."""
+        """Creates a project; for admins of "default"."""
         return await self.call(request("POST", ["projects"], body={"name": name}))
 
     async def delete_project(self, project: str) -> None:
-        """With its keys, by id or name; for admins of "default". Refused while it has sandboxes, volumes, snapshots or templates."""
+        """Removes a project (by id or name) and its keys; for admins of "default". Refused while it has sandboxes, volumes,
+        snapshots or templates."""
         await self.call(request("DELETE", ["projects", project]))

@@ -44,10 +44,10 @@ class AsyncRuns(AsyncPart):
         text: bool = True,
         kill_on_disconnect: bool = False,
     ) -> ExecResult:
-        """Runs a command to its end. A str is a line for the shell, a sequence an argv.
+        """Runs a command and waits for its end. A str is a command line for /bin/sh, a sequence is a program with its arguments.
 
-        With a callback the output comes while the command runs, as text, or as bytes with `text=False`; the result has it as well,
-        up to 16 MiB of each stream.
+        `timeout` is in seconds. The callbacks get output while the command runs, as text, or as bytes with `text=False`. The result
+        has the output too, up to 16 MiB of each stream.
         """
         body = exec_body(
             command,
@@ -76,7 +76,8 @@ class AsyncRuns(AsyncPart):
         pty: Union[None, bool, Mapping[str, int]] = None,
         timeout: Optional[float] = None,
     ) -> "AsyncExec":
-        """Starts a command that goes on by itself, whoever watches. `open_stdin` keeps its stdin open for write_stdin()."""
+        """Starts a command and returns at once. The command runs on, even if this program ends. `open_stdin` keeps its stdin open
+        for write_stdin()."""
         body = exec_body(
             command,
             cwd=cwd,
@@ -92,16 +93,16 @@ class AsyncRuns(AsyncPart):
         return AsyncExec(self, ExecInfo.from_json(made["exec"]))
 
     def stream(self, command: Command, **fields: Any) -> AsyncStream[Event]:
-        """Starts a command and gives its events as they come; the fields are those of run()."""
+        """Starts a command and yields its events as they come. The fields are those of run()."""
         body = exec_body(command, **fields)
         return events_of(lambda: self._reply("POST", ["execs"], body=body, accept=NDJSON, timeout=FOREVER))
 
     async def execs(self) -> List["AsyncExec"]:
-        """Commands that run or ran in it."""
+        """Lists the commands that run in it, and those that have ended and are kept."""
         return [AsyncExec(self, ExecInfo.from_json(e)) for e in (await self._call("GET", ["execs"]))["execs"]]
 
     async def exec(self, exec_id: str) -> "AsyncExec":
-        """One that was started before, from anywhere."""
+        """Gets a command by its id, also one that another program started."""
         return AsyncExec(self, ExecInfo.from_json(await self._call("GET", ["execs", exec_id])))
 
     async def run_code(
@@ -120,11 +121,11 @@ class AsyncRuns(AsyncPart):
         text: bool = True,
         kill_on_disconnect: bool = False,
     ) -> CodeResult:
-        """Runs code in an interpreter whose state stays from call to call: Python, unless another is named.
+        """Runs code in an interpreter that keeps its state from call to call. The language is Python, unless you name another.
 
-        Code that fails is no exception here: see `error` and check(). `context` is the id or name of one of `contexts`;
-        without it the language's default one is used. With a callback, output comes while the code runs, as text, or as
-        bytes with `text=False`; the result has it as well, up to 16 MiB of each stream.
+        Code that fails raises nothing: see `error` of the result, and check(). `context` is the id or name of a context; without it
+        the language's default context is used. `timeout` is in seconds; the code is then interrupted. The callbacks get output
+        while the code runs, as text, or as bytes with `text=False`. The result has the output too, up to 16 MiB of each stream.
         """
         body = code_body(code, language, context, timeout, on_busy, cwd, env, kill_on_disconnect)
         if on_stdout or on_stderr or on_result:
@@ -133,8 +134,8 @@ class AsyncRuns(AsyncPart):
         return CodeResult.from_json(await self._call("POST", ["code"], body=body, timeout=FOREVER))
 
     async def run_code_stream(self, code: str, language: Optional[str] = None, **fields: Any) -> AsyncIterator[CodeEvent]:
-        """The same, event by event; the fields are those of run_code(). To leave the loop ends nothing inside, unless
-        `kill_on_disconnect` says so."""
+        """Like run_code(), but yields the events as they come. Leaving the loop does not stop the code, unless `kill_on_disconnect`
+        is set."""
         maker = CodeEvents()
         body = code_body(code, language, **fields)
         async with events_of(lambda: self._reply("POST", ["code"], body=body, accept=NDJSON, timeout=FOREVER)) as events:
@@ -160,19 +161,19 @@ class AsyncExec:
         await self._client.call(request("POST", [*self._parts, verb], body=body))
 
     async def refresh(self) -> ExecInfo:
-        """Asks the daemon how it is now."""
+        """Asks the daemon for the current state, and updates `info`."""
         self.info = ExecInfo.from_json(await self._client.call(request("GET", self._parts)))
         return self.info
 
     def output(self, after: int = 0, follow: bool = True) -> AsyncIterator[Event]:
-        """Events with a sequence number above `after`; with `follow` until the exec is over.
+        """Its output events with a sequence number above `after`. With `follow` it goes on until the command has ended.
 
-        A connection that breaks is made again where it was: no event is lost or comes twice.
+        If the connection breaks, it reconnects and goes on: no event is lost or comes twice.
         """
         return self._client.follow([*self._parts, "output"], {"follow": follow}, after)
 
     async def wait(self, timeout: Optional[float] = None) -> ExecInfo:
-        """Until it is over; with a timeout the exec as it is by then."""
+        """Waits until the command has ended, or until the timeout is over. Returns its current state."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             left = 30.0 if deadline is None else max(0.0, min(30.0, deadline - time.monotonic()))
@@ -183,20 +184,20 @@ class AsyncExec:
                 return self.info
 
     async def write_stdin(self, data: Source, *, eof: bool = False) -> None:
-        """Returns once the sandbox has taken it: a program that does not read makes this wait."""
+        """Writes bytes to its stdin. Returns when the sandbox has taken them, so this waits while the program does not read."""
         body, path = stream_of(data), [*self._parts, "stdin"]
         await self._client.call(request("POST", path, query={"eof": eof}, stream=body, timeout=FOREVER))
 
     async def close_stdin(self) -> None:
-        """The end of its input."""
+        """Closes its stdin."""
         await self.write_stdin(b"", eof=True)
 
     async def signal(self, signal: Union[str, int], *, tree: bool = False) -> None:
-        """To its process group, or with `tree` to all that it started."""
+        """Sends a signal to its process group, or with `tree` to all processes that it has started."""
         await self._post("signal", {"signal": signal, "tree": tree or None})
 
     async def kill(self) -> ExecInfo:
-        """Ends it with everything that it started, and waits for that."""
+        """Kills it and all processes that it has started, and waits for the end."""
         try:
             await self.signal("KILL", tree=True)
         except errors.Gone:
@@ -204,11 +205,11 @@ class AsyncExec:
         return await self.wait()
 
     async def resize(self, rows: int, cols: int) -> None:
-        """Its terminal, where it has one (`pty`)."""
+        """Resizes its terminal, if it has one (`pty`)."""
         await self._post("resize", {"rows": rows, "cols": cols})
 
     async def delete(self) -> None:
-        """Kills what still runs and forgets the exec with its output."""
+        """Kills the command if it still runs, and removes its record and output."""
         await self._client.call(request("DELETE", self._parts))
 
     def __repr__(self) -> str:

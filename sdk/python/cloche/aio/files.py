@@ -30,17 +30,17 @@ class AsyncFiles:
     async def read(
         self, path: str, *, offset: Optional[int] = None, length: Optional[int] = None, user: Optional[str] = None
     ) -> bytes:
-        """The bytes, or `length` of them from `offset`."""
+        """Reads a file: all bytes, or `length` bytes from `offset`."""
         query = {"path": path, "offset": offset, "length": length, "user": user}
         async with await self._open("GET", query=query) as reply:
             return await reply.read()
 
     async def read_text(self, path: str, *, user: Optional[str] = None) -> str:
-        """As UTF-8."""
+        """Reads a file as UTF-8 text."""
         return (await self.read(path, user=user)).decode()
 
     def read_stream(self, path: str, *, user: Optional[str] = None) -> AsyncStream[bytes]:
-        """The bytes in pieces as they come, in constant memory."""
+        """Reads a file in pieces, for files that are too large for memory."""
         return bytes_of(lambda: self._open("GET", query={"path": path, "user": user}, timeout=FOREVER))
 
     async def write(
@@ -55,8 +55,8 @@ class AsyncFiles:
         if_unchanged: Optional[Entry] = None,
         user: Optional[str] = None,
     ) -> Entry:
-        """Puts all of it there or nothing. A file object or iterable of bytes is streamed. With if_unchanged, an
-        entry that was told of the file, it is refused (FileChanged) if somebody has written to it since."""
+        """Writes a file, completely or not at all. A file object or iterable of bytes is streamed. `parents` creates missing
+        directories. With `if_unchanged`, an Entry that you got for the file, it raises FileChanged if the file was changed since."""
         query = {
             "path": path,
             "mode": mode_word(mode),
@@ -69,16 +69,16 @@ class AsyncFiles:
         return Entry.from_json(await self._call("PUT", query=query, stream=stream_of(data)))
 
     async def append(self, path: str, data: Source, *, user: Optional[str] = None) -> Entry:
-        """Puts it behind what is there; a missing file is made."""
+        """Appends to a file, and creates it if it is missing."""
         return await self.write(path, data, append=True, user=user)
 
     async def stat(self, path: str, *, follow: bool = False, user: Optional[str] = None) -> Entry:
-        """What is there: a link itself, unless `follow`."""
+        """Describes a file, directory or link. A link is described itself, unless `follow` is set."""
         query = {"path": path, "follow": follow, "user": user}
         return Entry.from_json(await self._call("GET", "stat", query=query))
 
     async def exists(self, path: str, *, follow: bool = False, user: Optional[str] = None) -> bool:
-        """Whether anything is there."""
+        """Whether the path exists."""
         query = {"path": path, "follow": follow, "user": user}
         return bool((await self._call("GET", "exists", query=query))["exists"])
 
@@ -91,7 +91,7 @@ class AsyncFiles:
         limit: Optional[int] = None,
         user: Optional[str] = None,
     ) -> List[Entry]:
-        """What is in a directory, by name; with `recursive` below it too, `depth` levels at most."""
+        """Lists a directory, sorted by name. `recursive` includes what is below, `depth` levels deep at most."""
         query = {"path": path, "recursive": recursive, "depth": depth, "limit": limit, "user": user}
         reply = await self._call("GET", "list", query=query)
         return [Entry.from_json(e) for e in reply["entries"]]
@@ -99,13 +99,13 @@ class AsyncFiles:
     async def mkdir(
         self, path: str, *, parents: bool = False, mode: Optional[int] = None, user: Optional[str] = None
     ) -> None:
-        """`parents` makes missing ones, and then one that is there is fine."""
+        """Creates a directory. `parents` also creates missing ones above it, and accepts an existing directory."""
         await self._post("mkdir", path=path, parents=parents or None, mode=mode_word(mode), user=user)
 
     async def move(
         self, path: str, to: str, *, parents: bool = False, exclusive: bool = False, user: Optional[str] = None
     ) -> None:
-        """Moves or renames; what is at `to` is replaced, unless `exclusive`."""
+        """Moves or renames. An existing `to` is replaced, unless `exclusive` is set."""
         await self._post("move", path=path, to=to, parents=parents or None, exclusive=exclusive or None, user=user)
 
     async def copy(
@@ -118,7 +118,7 @@ class AsyncFiles:
         exclusive: bool = False,
         user: Optional[str] = None,
     ) -> None:
-        """A file, or with `recursive` a directory."""
+        """Copies a file, or with `recursive` a directory."""
         await self._post(
             "copy",
             path=path,
@@ -130,26 +130,26 @@ class AsyncFiles:
         )
 
     async def chmod(self, path: str, mode: int, *, recursive: bool = False, user: Optional[str] = None) -> None:
-        """With `recursive` of all below it."""
+        """Sets the permission bits; with `recursive` also of everything below."""
         await self._post("chmod", path=path, mode=mode_word(mode), recursive=recursive or None, user=user)
 
     async def chown(self, path: str, owner: str, *, recursive: bool = False, user: Optional[str] = None) -> None:
-        """`owner` is "user" or "user:group", names or numbers."""
+        """Sets the owner: "user" or "user:group", as names or numbers."""
         await self._post("chown", path=path, owner=owner, recursive=recursive or None, user=user)
 
     async def symlink(self, path: str, target: str, *, user: Optional[str] = None) -> None:
-        """Makes `path` a link that says `target`."""
+        """Makes `path` a symbolic link to `target`."""
         await self._post("symlink", path=path, target=target, user=user)
 
     async def remove(
         self, path: str, *, recursive: bool = False, missing_ok: bool = False, user: Optional[str] = None
     ) -> None:
-        """A file, or with `recursive` a directory and all in it."""
+        """Removes a file, or with `recursive` a directory and everything in it."""
         query = {"path": path, "recursive": recursive, "missing_ok": missing_ok, "user": user}
         await self._call("DELETE", query=query)
 
     def tar_out(self, path: str, *, compress: Optional[str] = None, user: Optional[str] = None) -> AsyncStream[bytes]:
-        """A directory as a tar archive, in pieces; `compress`: none, gzip or zstd."""
+        """Downloads a directory as a tar archive, in pieces. `compress`: none, gzip or zstd."""
         query = {"path": path, "compress": compress, "user": user}
         return bytes_of(lambda: self._open("GET", "tar", query=query, timeout=FOREVER))
 
@@ -162,18 +162,18 @@ class AsyncFiles:
         parents: bool = False,
         user: Optional[str] = None,
     ) -> Json:
-        """Unpacks an archive into the directory `path`; {entries, bytes}."""
+        """Unpacks a tar archive into the directory `path`. Returns {entries, bytes}."""
         query = {"path": path, "compress": compress, "parents": parents, "user": user}
         return await self._call("PUT", "tar", query=query, stream=stream_of(archive))
 
     def watch(self, path: str, *, recursive: bool = False, user: Optional[str] = None) -> AsyncStream[Json]:
-        """Changes as they happen: {type, path, to?}, the first of type `ready`; until it is closed."""
+        """Yields changes below `path` as they happen: {type, path, to?}. The first one has the type `ready`. Goes on until it is closed."""
         query = {"path": path, "recursive": recursive, "user": user}
         return lines_of(lambda: self._open("GET", "watch", query=query, accept=NDJSON, timeout=FOREVER))
 
 
 class AsyncSandboxPath:
-    """A path inside a sandbox, with the verbs of pathlib.Path. A relative one begins at the user's home."""
+    """A path inside a sandbox, with the methods of pathlib.Path. A relative path begins at the user's home."""
 
     def __init__(self, files: AsyncFiles, path: str) -> None:
         self._files = files
@@ -260,11 +260,11 @@ class AsyncSandboxPath:
         await self._files.remove(self._path, missing_ok=missing_ok)
 
     async def rmdir(self) -> None:
-        """An empty directory; remove() takes a whole tree."""
+        """Removes an empty directory. remove() removes a whole tree."""
         await self._files.remove(self._path)
 
     async def remove(self) -> None:
-        """With all that is below."""
+        """Removes it with everything below."""
         await self._files.remove(self._path, recursive=True)
 
     async def chmod(self, mode: int) -> None:

@@ -17,48 +17,50 @@ BUNDLE = "application/x-cloche-bundle"
 
 class AsyncImages(AsyncCaller):
     async def snapshots(self, sandbox: Optional[str] = None) -> AsyncIterator[Snapshot]:
-        """Snapshots of the project, or of one sandbox, the newest first."""
+        """Lists the snapshots of the project, or of one sandbox, newest first."""
         async for one in self.pages(["snapshots"], "snapshots", {"sandbox": sandbox}):
             yield Snapshot(one)
 
     async def snapshot(self, id_or_name: str) -> Snapshot:
-        """One, by id or name."""
+        """Gets one by its id or name."""
         return Snapshot(await self.call(request("GET", ["snapshots", id_or_name])))
 
     async def update_snapshot(self, id_or_name: str, *, name: Optional[str] = None, expires_in: Optional[float] = None) -> Snapshot:
-        """Its name, and when it goes by itself."""
+        """Changes the name of a snapshot, and when it is removed automatically."""
         body = {"name": name, "expires_in_ms": milliseconds(expires_in)}
         return Snapshot(await self.call(request("PATCH", ["snapshots", id_or_name], body=body)))
 
     async def delete_snapshot(self, id_or_name: str) -> None:
-        """What was started from it goes on: it has a copy of its own."""
+        """Removes a snapshot. Sandboxes that were started from it go on; they have a copy of their own."""
         await self.call(request("DELETE", ["snapshots", id_or_name]))
 
     async def snapshot_tree(self, id_or_name: str) -> Json:
-        """What it comes from, and all that came from that: parents before their children."""
+        """{root_id, nodes}: all sandboxes and snapshots with the same origin as this one, parents before their children."""
         return await self.call(request("GET", ["snapshots", id_or_name, "tree"]))
 
     def export_snapshot(self, id_or_name: str, *, omit_memory: bool = False) -> AsyncStream[bytes]:
-        """A snapshot's files as one file, in pieces, for import_snapshot(). One with memory is refused unless that is left out."""
+        """Exports a snapshot's files as one file, in pieces, for import_snapshot(). A snapshot with memory is refused, unless
+        `omit_memory` leaves the memory out."""
         query = {"memory": "omit" if omit_memory else None}
         req = request("GET", ["snapshots", id_or_name, "archive"], query=query, accept=BUNDLE, timeout=FOREVER)
         return bytes_of(lambda: self.open(req))
 
     async def import_snapshot(self, name: str, archive: Source) -> Snapshot:
-        """A snapshot of what export_snapshot() gave, here or elsewhere; its template has to be there."""
+        """Creates a snapshot from the output of export_snapshot(), also from another daemon. Its template must exist here."""
         req = request("PUT", ["snapshots", name, "archive"], stream=stream_of(archive), timeout=FOREVER)
         return Snapshot(await self.call(req))
 
     async def volumes(self) -> List[Json]:
-        """Volumes of the project, the oldest first."""
+        """Lists the volumes of the project, oldest first."""
         return list((await self.call(request("GET", ["volumes"])))["volumes"])
 
     async def volume(self, id_or_name: str) -> Json:
-        """One, by id or name."""
+        """Gets one by its id or name."""
         return await self.call(request("GET", ["volumes", id_or_name]))
 
     async def create_volume(self, name: str, *, size_mib: Optional[int] = None, one_writer: Optional[bool] = None, source: Optional[str] = None) -> Json:
-        """Files that outlive sandboxes: `volumes` of a create says where one has them. With `one_writer` only one at a time may write.
+        """Creates a volume, whose files outlive sandboxes. `volumes` of a create mounts it. With `one_writer` only one running
+        sandbox at a time may mount it for writing.
 
         With `source`, the id or name of a volume, it is a copy of that one as it is now.
         """
@@ -66,11 +68,11 @@ class AsyncImages(AsyncCaller):
         return await self.call(request("POST", ["volumes"], body=body, timeout=FOREVER if source else None))
 
     async def delete_volume(self, id_or_name: str) -> None:
-        """With all that is in it; no running sandbox may have it."""
+        """Removes a volume with its files. Refused while a running sandbox has it."""
         await self.call(request("DELETE", ["volumes", id_or_name]))
 
     async def diff(self, old: str, new: str, *, patch: bool = False, limit: Optional[int] = None) -> Json:
-        """What differs from one sandbox or snapshot to another of the same template: {changes, truncated}.
+        """Lists what differs between two sandboxes or snapshots of the same template: {changes, truncated}.
 
         A change has path, kind (added, deleted, modified), what `changed`, and types, sizes, modes and owners of both sides; with
         `patch` also what changed in texts, as a unified diff.
@@ -79,11 +81,11 @@ class AsyncImages(AsyncCaller):
         return await self.call(request("GET", ["diff"], query=query, timeout=FOREVER))
 
     async def templates(self) -> List[Json]:
-        """Shared ones and the project's own; the first is `host`, this machine's own programs."""
+        """Lists shared templates and the project's own. The first is `host`, the programs of the daemon's machine."""
         return list((await self.call(request("GET", ["templates"])))["templates"])
 
     async def template(self, id_or_name: str) -> Json:
-        """One, by id or name."""
+        """Gets one by its id or name."""
         return await self.call(request("GET", ["templates", id_or_name]))
 
     async def create_template(
@@ -101,7 +103,7 @@ class AsyncImages(AsyncCaller):
     ) -> Json:
         """Makes a template of a sandbox's files as they are now (it may be an id, too); the sandbox may go on meanwhile.
 
-        With `tree` its directory /template alone becomes the root. `small` takes longer and becomes smaller.
+        With `tree` its directory /template becomes the root, instead of its whole root. `small` compresses harder and takes longer.
         """
         body = {
             "name": name,
@@ -127,10 +129,10 @@ class AsyncImages(AsyncCaller):
         small: bool = False,
         on_progress: Optional[Callable[[str, int], Any]] = None,
     ) -> Json:
-        """Makes a template of an archive: an export, an OCI image layout, what `docker save` writes, or a root, as a tar.
+        """Makes a template from a tar archive: an export, an OCI image layout, the output of `docker save`, or a root directory.
 
-        The tar may be compressed with gzip or zstd. `ref` says which image is meant where there are several.
-        `on_progress` gets the phase and the bytes so far, once all of the archive was sent.
+        The tar may be compressed with gzip or zstd. `ref` names the image, if the archive has several. `on_progress` gets the phase
+        and the bytes so far, once all of the archive was sent.
         """
         query = {"ref": ref, "shared": shared, "replace": replace, "small": small}
         path, body, accept = ["templates", name, "archive"], stream_of(archive), NDJSON if on_progress else None
@@ -148,7 +150,7 @@ class AsyncImages(AsyncCaller):
         small: bool = False,
         on_progress: Optional[Callable[[str, int], Any]] = None,
     ) -> Json:
-        """Makes a template of an image in a registry: `[HOST[:PORT]/]NAME[:TAG][@DIGEST]`.
+        """Pulls an image, `[HOST[:PORT]/]NAME[:TAG][@DIGEST]`, from a registry, and makes a template of it.
 
         `credentials` has username and password, which may be `secret://NAME`, and perhaps the `token_host` that may have them too.
         `on_progress` gets the phase (fetching, unpacking, sealing) and the bytes so far.
@@ -177,20 +179,20 @@ class AsyncImages(AsyncCaller):
         raise errors.ConnectionFailed("the stream ended before the import did")
 
     def export_template(self, id_or_name: str) -> AsyncStream[bytes]:
-        """A template as one archive, in pieces: an OCI image layout, for import_template() or any container engine."""
+        """Exports a template as one archive, in pieces: an OCI image layout, for import_template() or any container engine."""
         req = request("GET", ["templates", id_or_name, "archive"], accept="application/x-tar", timeout=FOREVER)
         return bytes_of(lambda: self.open(req))
 
     async def delete_template(self, id_or_name: str) -> None:
-        """Refused while a sandbox runs on it or keeps files over it."""
+        """Removes a template. Refused while a sandbox runs on it or keeps files over it."""
         await self.call(request("DELETE", ["templates", id_or_name]))
 
     async def builds(self) -> List[Json]:
-        """Builds of the project, the newest first."""
+        """Lists the builds of the project, newest first."""
         return list((await self.call(request("GET", ["builds"])))["builds"])
 
     async def get_build(self, build_id: str) -> Json:
-        """One, with its state."""
+        """Gets one build, with its state."""
         return await self.call(request("GET", ["builds", build_id]))
 
     async def start_build(
@@ -206,28 +208,31 @@ class AsyncImages(AsyncCaller):
         fresh: bool = False,
         retries: int = 0,
     ) -> Json:
-        """Begins to build a template: from a recipe's text, by the name of one that comes with cloche, or from a Dockerfile's text.
+        """Starts the build of a template: from a recipe's text, by the name of one that comes with cloche, or from a Dockerfile's
+        text.
 
-        A Dockerfile needs the template's `name`; what it copies are `files`, as upload_build_files() has told. `target` is the stage
-        that becomes the template. It is begun anew `retries` times, after pauses, if a step of it fails.
+        A Dockerfile needs the template's `name`; the files that it copies are given as `files`, the value that upload_build_files()
+        returned. `target` is the stage that becomes the template. If a step fails, the build is started again, up to `retries`
+        times, after pauses.
         """
         body: Json = {"recipe": recipe, "name": name, "shared": shared or None, "fresh": fresh or None, "retries": retries or None}
         body.update({"dockerfile": dockerfile, "files": files, "build_args": dict(build_args) if build_args else None, "target": target})
         return await self.call(request("POST", ["builds"], body=body))
 
     async def upload_build_files(self, archive: Source) -> str:
-        """Sends what a Dockerfile copies, as a tar that may be compressed with gzip; returns what start_build() wants as `files`."""
+        """Uploads the files that a Dockerfile copies, as a tar, optionally compressed with gzip. Returns the value for `files` of
+        start_build()."""
         req = request("PUT", ["builds", "files"], stream=stream_of(archive), timeout=FOREVER)
         return str((await self.call(req))["files"])
 
     async def cancel_build(self, build_id: str) -> Json:
-        """Ends one that waits or runs."""
+        """Cancels a build that waits or runs."""
         return await self.call(request("DELETE", ["builds", build_id]))
 
     async def build_events(self, build_id: str, after: int = 0, *, follow: bool = True) -> AsyncIterator[Json]:
         """{"type": "log", "seq", "text"}, {"type": "progress", "build"} and, last of all, {"type": "ended", "build"}.
 
-        A connection that breaks is made again where it was: no line is lost or comes twice.
+        If the connection breaks, it reconnects and goes on: no line is lost or comes twice.
         """
         async for event in self.follow(["builds", build_id, "events"], {"follow": follow}, after, last="ended"):
             yield dict(event.raw)
@@ -243,7 +248,7 @@ class AsyncImages(AsyncCaller):
     ) -> Json:
         """Installs packages ahead of the creates and runs that ask for them; returns the build once it is ready.
 
-        `on_progress` gets the build each time that it has come further. Whatever fails raises its error.
+        `on_progress` gets the build at each step of its progress. A build that fails raises its error.
         """
         body = {"packages": list(packages), "template": template, "language": language}
         return await self._await_build(await self.call(request("POST", ["builds"], body=body)), on_log, on_progress)
@@ -262,9 +267,10 @@ class AsyncImages(AsyncCaller):
         retries: int = 0,
         on_log: Optional[Callable[[str], Any]] = None,
     ) -> Json:
-        """start_build() to its end: the build that is ready. One that failed raises its error.
+        """Builds a template and waits for its end. Returns the build; a build that failed raises its error.
 
-        `context` is a directory. Its files are sent, but for those that its .dockerignore names; without `dockerfile` its Dockerfile is built.
+        `context` is a directory. Its files are uploaded, except those that its .dockerignore names. Without `dockerfile`, its
+        Dockerfile is built.
         """
         files = None
         if context is not None:

@@ -63,8 +63,8 @@ class Caller:
     def follow(
         self, path: Sequence[str], query: Mapping[str, Any], after: int, *, last: Optional[str] = None
     ) -> Iterator[Event]:
-        """Events behind `after`, until one of type `last`. A connection that breaks is made again where it was: no event is
-        lost or comes twice. Where no event is the last, the end of a reply is the end unless the query says `follow`."""
+        """Events behind `after`, until one of type `last`. If the connection breaks, it reconnects and goes on: no event is lost or
+        comes twice. Where no event is the last, the end of a reply is the end unless the query says `follow`."""
         while True:
             asked = {**query, "after": after or None}
             try:

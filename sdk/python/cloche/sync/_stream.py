@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Stream(Generic[T]):
-    """An iterator over what a reply brings. Closing it early tells the daemon that nobody reads any more."""
+    """An iterator over what a reply brings. Close it early to tell the daemon that you read no further."""
 
     def __init__(self, opener: Callable[[], Reply], decode: Callable[[bytes], Iterable[T]]) -> None:
         self._opener = opener
@@ -24,7 +24,7 @@ class Stream(Generic[T]):
         self.open()
 
     def open(self) -> "Stream[T]":
-        """Sends the request, if that has not been done: the first item does, too."""
+        """Sends the request, if that has not happened yet. Reading the first item does it, too."""
         if self._reply is None:
             self._reply = self._opener()
         return self

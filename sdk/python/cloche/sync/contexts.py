@@ -23,29 +23,29 @@ class Contexts:
         env: Optional[Mapping[str, str]] = None,
         user: Optional[str] = None,
     ) -> ContextInfo:
-        """One with a state of its own; run_code(context=…) uses it."""
+        """Creates an interpreter with its own state, for run_code(context=…). A sandbox can have 16."""
         body = {"name": name, "language": language, "cwd": cwd, "env": env, "user": user}
         return ContextInfo.from_json(self._sandbox._call("POST", ["contexts"], body=body))
 
     def list(self) -> List[ContextInfo]:
-        """All of them, the oldest first."""
+        """Lists all contexts, oldest first."""
         return [ContextInfo.from_json(j) for j in (self._sandbox._call("GET", ["contexts"]))["contexts"]]
 
     def _one(self, method: str, context: str, *word: str) -> ContextInfo:
         return ContextInfo.from_json(self._sandbox._call(method, ["contexts", context, *word]))
 
     def get(self, context: str) -> ContextInfo:
-        """By id or name."""
+        """Gets one by its id or name."""
         return self._one("GET", context)
 
     def remove(self, context: str) -> ContextInfo:
-        """Ends its interpreter with all that it started."""
+        """Removes the context: ends its interpreter and all that it started."""
         return self._one("DELETE", context)
 
     def restart(self, context: str) -> ContextInfo:
-        """A fresh interpreter; its state is gone."""
+        """Gives the context a fresh interpreter. Its state is lost."""
         return self._one("POST", context, "restart")
 
     def interrupt(self, context: str) -> ContextInfo:
-        """Ends the running call as an error, and keeps the state."""
+        """Interrupts the running call, which ends with an error, and keeps the state."""
         return self._one("POST", context, "interrupt")

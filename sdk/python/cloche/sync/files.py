@@ -31,17 +31,17 @@ class Files:
     def read(
         self, path: str, *, offset: Optional[int] = None, length: Optional[int] = None, user: Optional[str] = None
     ) -> bytes:
-        """The bytes, or `length` of them from `offset`."""
+        """Reads a file: all bytes, or `length` bytes from `offset`."""
         query = {"path": path, "offset": offset, "length": length, "user": user}
         with self._open("GET", query=query) as reply:
             return reply.read()
 
     def read_text(self, path: str, *, user: Optional[str] = None) -> str:
-        """As UTF-8."""
+        """Reads a file as UTF-8 text."""
         return (self.read(path, user=user)).decode()
 
     def read_stream(self, path: str, *, user: Optional[str] = None) -> Stream[bytes]:
-        """The bytes in pieces as they come, in constant memory."""
+        """Reads a file in pieces, for files that are too large for memory."""
         return bytes_of(lambda: self._open("GET", query={"path": path, "user": user}, timeout=FOREVER))
 
     def write(
@@ -56,8 +56,8 @@ class Files:
         if_unchanged: Optional[Entry] = None,
         user: Optional[str] = None,
     ) -> Entry:
-        """Puts all of it there or nothing. A file object or iterable of bytes is streamed. With if_unchanged, an
-        entry that was told of the file, it is refused (FileChanged) if somebody has written to it since."""
+        """Writes a file, completely or not at all. A file object or iterable of bytes is streamed. `parents` creates missing
+        directories. With `if_unchanged`, an Entry that you got for the file, it raises FileChanged if the file was changed since."""
         query = {
             "path": path,
             "mode": mode_word(mode),
@@ -70,16 +70,16 @@ class Files:
         return Entry.from_json(self._call("PUT", query=query, stream=stream_of(data)))
 
     def append(self, path: str, data: Source, *, user: Optional[str] = None) -> Entry:
-        """Puts it behind what is there; a missing file is made."""
+        """Appends to a file, and creates it if it is missing."""
         return self.write(path, data, append=True, user=user)
 
     def stat(self, path: str, *, follow: bool = False, user: Optional[str] = None) -> Entry:
-        """What is there: a link itself, unless `follow`."""
+        """Describes a file, directory or link. A link is described itself, unless `follow` is set."""
         query = {"path": path, "follow": follow, "user": user}
         return Entry.from_json(self._call("GET", "stat", query=query))
 
     def exists(self, path: str, *, follow: bool = False, user: Optional[str] = None) -> bool:
-        """Whether anything is there."""
+        """Whether the path exists."""
         query = {"path": path, "follow": follow, "user": user}
         return bool((self._call("GET", "exists", query=query))["exists"])
 
@@ -92,7 +92,7 @@ class Files:
         limit: Optional[int] = None,
         user: Optional[str] = None,
     ) -> List[Entry]:
-        """What is in a directory, by name; with `recursive` below it too, `depth` levels at most."""
+        """Lists a directory, sorted by name. `recursive` includes what is below, `depth` levels deep at most."""
         query = {"path": path, "recursive": recursive, "depth": depth, "limit": limit, "user": user}
         reply = self._call("GET", "list", query=query)
         return [Entry.from_json(e) for e in reply["entries"]]
@@ -100,13 +100,13 @@ class Files:
     def mkdir(
         self, path: str, *, parents: bool = False, mode: Optional[int] = None, user: Optional[str] = None
     ) -> None:
-        """`parents` makes missing ones, and then one that is there is fine."""
+        """Creates a directory. `parents` also creates missing ones above it, and accepts an existing directory."""
         self._post("mkdir", path=path, parents=parents or None, mode=mode_word(mode), user=user)
 
     def move(
         self, path: str, to: str, *, parents: bool = False, exclusive: bool = False, user: Optional[str] = None
     ) -> None:
-        """Moves or renames; what is at `to` is replaced, unless `exclusive`."""
+        """Moves or renames. An existing `to` is replaced, unless `exclusive` is set."""
         self._post("move", path=path, to=to, parents=parents or None, exclusive=exclusive or None, user=user)
 
     def copy(
@@ -119,7 +119,7 @@ class Files:
         exclusive: bool = False,
         user: Optional[str] = None,
     ) -> None:
-        """A file, or with `recursive` a directory."""
+        """Copies a file, or with `recursive` a directory."""
         self._post(
             "copy",
             path=path,
@@ -131,26 +131,26 @@ class Files:
         )
 
     def chmod(self, path: str, mode: int, *, recursive: bool = False, user: Optional[str] = None) -> None:
-        """With `recursive` of all below it."""
+        """Sets the permission bits; with `recursive` also of everything below."""
         self._post("chmod", path=path, mode=mode_word(mode), recursive=recursive or None, user=user)
 
     def chown(self, path: str, owner: str, *, recursive: bool = False, user: Optional[str] = None) -> None:
-        """`owner` is "user" or "user:group", names or numbers."""
+        """Sets the owner: "user" or "user:group", as names or numbers."""
         self._post("chown", path=path, owner=owner, recursive=recursive or None, user=user)
 
     def symlink(self, path: str, target: str, *, user: Optional[str] = None) -> None:
-        """Makes `path` a link that says `target`."""
+        """Makes `path` a symbolic link to `target`."""
         self._post("symlink", path=path, target=target, user=user)
 
     def remove(
         self, path: str, *, recursive: bool = False, missing_ok: bool = False, user: Optional[str] = None
     ) -> None:
-        """A file, or with `recursive` a directory and all in it."""
+        """Removes a file, or with `recursive` a directory and everything in it."""
         query = {"path": path, "recursive": recursive, "missing_ok": missing_ok, "user": user}
         self._call("DELETE", query=query)
 
     def tar_out(self, path: str, *, compress: Optional[str] = None, user: Optional[str] = None) -> Stream[bytes]:
-        """A directory as a tar archive, in pieces; `compress`: none, gzip or zstd."""
+        """Downloads a directory as a tar archive, in pieces. `compress`: none, gzip or zstd."""
         query = {"path": path, "compress": compress, "user": user}
         return bytes_of(lambda: self._open("GET", "tar", query=query, timeout=FOREVER))
 
@@ -163,18 +163,18 @@ class Files:
         parents: bool = False,
         user: Optional[str] = None,
     ) -> Json:
-        """Unpacks an archive into the directory `path`; {entries, bytes}."""
+        """Unpacks a tar archive into the directory `path`. Returns {entries, bytes}."""
         query = {"path": path, "compress": compress, "parents": parents, "user": user}
         return self._call("PUT", "tar", query=query, stream=stream_of(archive))
 
     def watch(self, path: str, *, recursive: bool = False, user: Optional[str] = None) -> Stream[Json]:
-        """Changes as they happen: {type, path, to?}, the first of type `ready`; until it is closed."""
+        """Yields changes below `path` as they happen: {type, path, to?}. The first one has the type `ready`. Goes on until it is closed."""
         query = {"path": path, "recursive": recursive, "user": user}
         return lines_of(lambda: self._open("GET", "watch", query=query, accept=NDJSON, timeout=FOREVER))
 
 
 class SandboxPath:
-    """A path inside a sandbox, with the verbs of pathlib.Path. A relative one begins at the user's home."""
+    """A path inside a sandbox, with the methods of pathlib.Path. A relative path begins at the user's home."""
 
     def __init__(self, files: Files, path: str) -> None:
         self._files = files
@@ -261,11 +261,11 @@ class SandboxPath:
         self._files.remove(self._path, missing_ok=missing_ok)
 
     def rmdir(self) -> None:
-        """An empty directory; remove() takes a whole tree."""
+        """Removes an empty directory. remove() removes a whole tree."""
         self._files.remove(self._path)
 
     def remove(self) -> None:
-        """With all that is below."""
+        """Removes it with everything below."""
         self._files.remove(self._path, recursive=True)
 
     def chmod(self, mode: int) -> None:

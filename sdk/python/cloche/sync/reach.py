@@ -14,24 +14,24 @@ class Reach(Part):
     _port_urls: Dict[int, str]
 
     def network(self) -> Json:
-        """{kind, policy, in_force}: what it may reach; secrets are left out."""
+        """{kind, policy, in_force}: its network policy, without secrets."""
         return self._call("GET", ["network"])
 
     def set_network(self, policy: Union[str, Mapping[str, Any]]) -> Json:
-        """From its return on the policy holds: what it forbids was cut, what it allows can be reached."""
+        """Replaces its network policy. The new one is in force when this returns: open connections that it forbids were cut."""
         return self._call("PUT", ["network"], body={"policy": policy})
 
     def allow_network(self, host: str, port: Optional[int] = None) -> Json:
-        """One host more, a name or a range, behind all rules of its policy: decides about what none of them matches."""
+        """Allows one more host, a name or a range. The rule is added after all others, so it decides only about what they do not match."""
         return self._call("POST", ["network", "allow"], body={"host": host, "port": port})
 
     def suggest_network(self, after: int = 0) -> Json:
-        """{policy, complete, upto}: the smallest policy that would have sufficed for all that was reached while
-        its policy had mode "record", or only for what was reached after the event that `upto` named."""
+        """{policy, complete, upto}: the smallest policy that allows everything that was reached while its policy had the mode
+        "record". With `after`, the `upto` of an earlier call, only what was reached since."""
         return self._call("GET", ["network", "suggestion"], query={"after": after or None})
 
     def network_decisions(self) -> Iterator[Json]:
-        """What the network wall decided, the oldest first."""
+        """Lists which connections the network wall has allowed or denied, oldest first."""
         self.open()
         for decision in self.client.pages(["sandboxes", self.id, "network", "decisions"], "decisions", {}):
             yield decision
@@ -41,13 +41,15 @@ class Reach(Part):
         return self._call("POST", ["network", "explain"], body={"url": url, "method": method})
 
     def identity_token(self, audience: str) -> Json:
-        """{token, token_id, audience, expires_us}: says to the audience what this sandbox is. Its policy must name the audience."""
+        """{token, token_id, audience, expires_us}: a signed token that tells `audience` which sandbox this is. The network policy
+        must name the audience."""
         return self._call("POST", ["identity-token"], body={"audience": audience})
 
     def expose(self, port: int, *, expires_in: Optional[float] = None, public: bool = False) -> Json:
         """Opens a port to the outside: {port, url, host_url, token, …}. Opening it again makes a new token.
 
-        The url lets in whoever has it, for expires_in seconds or as long as the sandbox lives; public needs none.
+        Whoever has the url can connect, for `expires_in` seconds or as long as the sandbox exists. With `public=True` no token is
+        needed.
         """
         body = {"port": port, "public": public, "expires_in_ms": milliseconds(expires_in)}
         opened = self._call("POST", ["ports"], body=body)
@@ -55,16 +57,16 @@ class Reach(Part):
         return opened
 
     def port_url(self, port: int) -> str:
-        """Where a browser finds the server on that port; opens the port at the first call."""
+        """The URL for a browser of the server on that port. The first call opens the port."""
         if port not in self._port_urls:
             self.expose(port)
         return self._port_urls[port]
 
     def ports(self) -> List[Json]:
-        """Ports that are open, without their tokens."""
+        """Lists the open ports, without their tokens."""
         return list((self._call("GET", ["ports"]))["ports"])
 
     def close_port(self, port: int) -> None:
-        """Lets nobody in any more, and cuts who is."""
+        """Closes the port, and cuts open connections to it."""
         self._port_urls.pop(port, None)
         self._call("DELETE", ["ports", str(port)])

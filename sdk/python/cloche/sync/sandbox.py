@@ -50,9 +50,8 @@ if TYPE_CHECKING:
 
 class Client(Account, Images):
     """`url` is http://HOST:PORT, https://HOST:PORT or unix:/PATH; without it CLOCHE_URL, then the local socket, then a private
-    daemon where a `cloche` program is at hand. `api_key` defaults to CLOCHE_API_KEY. `timeout` is how long the daemon may be
-    silent where no work of a sandbox's is waited for. `traceparent` (W3C) goes with every request.
-    """
+    daemon if a `cloche` program is in PATH. `api_key` defaults to CLOCHE_API_KEY. `timeout` is how many seconds the daemon may
+    stay silent in a call that does not wait for work in a sandbox. `traceparent` (W3C) goes with every request."""
 
     def __init__(
         self,
@@ -79,14 +78,14 @@ class Client(Account, Images):
         self.close()
 
     def create(self, **fields: Unpack[SandboxFields]) -> "Sandbox":
-        """A new sandbox; it runs when this returns."""
+        """Creates a sandbox. It runs when this returns."""
         return Sandbox.create(client=self, **fields)
 
     def create_many(self, count: int, **fields: Unpack[SandboxFields]) -> Iterator["Sandbox"]:
-        """`count` new sandboxes of one spec, each as soon as it runs; their tags have `batch` and `batch_index`.
+        """Creates `count` equal sandboxes, and yields each as soon as it runs. Their tags have `batch` and `batch_index`.
 
-        With `wait` they come as there is room, in their order. When some could not be made, BatchError tells of them after all
-        others came. A connection that breaks is made again, and no sandbox is made or given twice.
+        With `wait` they come in their order, as there is room. If some could not be created, BatchError is raised after all
+        others were yielded. If the connection breaks, it reconnects: no sandbox is created or yielded twice.
         """
         own = own_words(fields)
         key = own.pop("idempotency_key", None) or uuid.uuid4().hex
@@ -121,17 +120,20 @@ class Client(Account, Images):
                 tries += 1
 
     def delete_batch(self, batch_id: str) -> Json:
-        """Ends all sandboxes of a batch, and those that it still waits for: {batch_id, deleted}."""
+        """Ends all sandboxes of a batch, and the creates that still wait. Returns {batch_id, deleted}."""
         return self.call(request("DELETE", ["batches", batch_id]))
 
     def waiting_creates(self) -> List[Json]:
-        """The project's creates that wait for room (`wait`), in their order: {position, request_id, batch_id, why, message, waited_ms, left_ms}."""
+        """Lists the project's creates that wait for room (`wait`), in their order: {position, request_id, batch_id, why, message,
+        waited_ms, left_ms}."""
         return list((self.call(request("GET", ["creates"])))["creates"])
 
     def reserve(self, count: int, *, duration: Optional[float] = None, **fields: Unpack[SandboxFields]) -> Json:
-        """Says that `count` creates with these fields will come within `duration` seconds (600), so that their sandboxes are made ahead.
+        """Announces that `count` creates with these fields will come within `duration` seconds (default 600), so that their
+        sandboxes are made ahead.
 
-        Only creates of this project get them. The reply, and `reservation()` later, tells how many are `ready`, and what limits them.
+        Only creates of this project get them. The reply, and later reservation(), says how many are `ready` and what limits the
+        number.
         """
         own = own_words(fields)
         key = own.pop("idempotency_key", None) or uuid.uuid4().hex
@@ -139,25 +141,25 @@ class Client(Account, Images):
         return self.call(request("POST", ["pool"], body=body, idempotency_key=key, timeout=FOREVER))
 
     def reservations(self) -> List[Json]:
-        """Those of the project that still hold."""
+        """Lists the project's reservations that still hold."""
         return list((self.call(request("GET", ["pool"])))["reservations"])
 
     def reservation(self, reservation_id: str) -> Json:
-        """One of them; NotFound once it has expired or all its creates have come."""
+        """Gets one reservation. NotFound if it has expired or all its creates have come."""
         return self.call(request("GET", ["pool", reservation_id]))
 
     def release(self, reservation_id: str) -> None:
-        """Ends a reservation, with those of its sandboxes that nobody has taken."""
+        """Ends a reservation, and its sandboxes that nobody has taken."""
         self.call(request("DELETE", ["pool", reservation_id]))
 
     def get(self, id_or_name: str) -> "Sandbox":
-        """By id or name, from anywhere."""
+        """Gets an existing sandbox by its id or name, also one that another program created."""
         return Sandbox._of(self, SandboxInfo.from_json(self.call(request("GET", ["sandboxes", id_or_name]))))
 
     def list(
         self, *, tag: Optional[str] = None, state: Optional[str] = None, group: Optional[str] = None, page_size: Optional[int] = None
     ) -> Iterator["Sandbox"]:
-        """All that match, newest first; pages are fetched as they are needed. `tag` is NAME:VALUE."""
+        """Lists the sandboxes that match, newest first. Further pages are fetched as needed. `tag` is NAME:VALUE."""
         query = {"tag": tag, "state": state, "group": group, "limit": page_size}
         for one in self.pages(["sandboxes"], "sandboxes", query):
             yield Sandbox._of(self, SandboxInfo.from_json(one))
@@ -172,10 +174,11 @@ class Client(Account, Images):
         text: bool = True,
         **fields: Any,
     ) -> Any:
-        """One call, a fresh sandbox, gone after: a command (line or argv) gives an ExecResult; `code` is as run_code() has it.
+        """Creates a sandbox, runs one thing in it and removes it, in one call. A command (a line for the shell, or a program with
+        its arguments) returns an ExecResult; `code` returns a CodeResult.
 
-        `fields` are `language`, `timeout` and `wait` (for room) in seconds, and others as they are on the wire: files, env, stdin, limits, template,
-        packages, …
+        `fields` are `language`, `timeout` and `wait` (for room) in seconds, and others as the HTTP API has them: files, env, stdin,
+        limits, template, packages, …
         """
         if code is not None:
             return self.run_code(code, on_stdout=on_stdout, on_stderr=on_stderr, text=text, **fields)
@@ -196,7 +199,7 @@ class Client(Account, Images):
         text: bool = True,
         **fields: Any,
     ) -> CodeResult:
-        """The same for code."""
+        """Creates a sandbox, runs code in it and removes it, in one call."""
         body = run_body(None, code, {"language": language, **fields})
         if on_stdout or on_stderr or on_result:
             req = request("POST", ["run"], body=body, accept=NDJSON, timeout=FOREVER)
@@ -233,7 +236,7 @@ class Sandbox(Runs, Reach):
 
     @classmethod
     def create(cls, *, client: Optional[Client] = None, **fields: Unpack[SandboxFields]) -> "Sandbox":
-        """A new one; it runs when this returns."""
+        """Creates a sandbox. It runs when this returns."""
         return cls(client=client, **fields).open()
 
     @classmethod
@@ -246,11 +249,11 @@ class Sandbox(Runs, Reach):
         on_resume: Optional[Callable[["Sandbox"], Any]] = None,
         **fields: Any,
     ) -> "Sandbox":
-        """The sandbox of that name, made (with the fields of SandboxFields) or resumed if need be. One that is made is
-        persistent, unless the fields say otherwise.
+        """Gets the sandbox of that name. Creates it (with the fields of SandboxFields) if it does not exist, and resumes it if it
+        is stopped or paused. A new one is persistent, unless the fields say otherwise.
 
-        Any number of callers, in any process, get one sandbox. The callback that fits what this call did is called before it
-        returns.
+        All callers, in any process, get the same sandbox. `on_create` is called if this call created it, `on_resume` if this call
+        resumed it, before this returns.
         """
         check_fields(fields)
         made = {"persistent": True, **fields, "name": name, "get_or_create": True}
@@ -263,7 +266,7 @@ class Sandbox(Runs, Reach):
 
     @classmethod
     def get(cls, id_or_name: str, *, client: Optional[Client] = None) -> "Sandbox":
-        """By id or name, from anywhere."""
+        """Gets an existing sandbox by its id or name, also one that another program created."""
         return (client or Client()).get(id_or_name)
 
     @classmethod
@@ -275,12 +278,12 @@ class Sandbox(Runs, Reach):
     def create_many(
         cls, count: int, *, client: Optional[Client] = None, **fields: Unpack[SandboxFields]
     ) -> Iterator["Sandbox"]:
-        """As Client.create_many()."""
+        """Creates many equal sandboxes: see Client.create_many()."""
         return (client or Client()).create_many(count, **fields)
 
     @classmethod
     def list(cls, *, client: Optional[Client] = None, **filters: Any) -> Iterator["Sandbox"]:
-        """All that match `tag` (NAME:VALUE) and `state`, newest first; pages are fetched as they are needed."""
+        """Lists the sandboxes that match `tag` (NAME:VALUE) and `state`, newest first. Further pages are fetched as needed."""
         return (client or Client()).list(**filters)
 
     @classmethod
@@ -302,7 +305,7 @@ class Sandbox(Runs, Reach):
         return info
 
     def open(self) -> "Sandbox":
-        """Makes it, if that has not been done."""
+        """Creates the sandbox, if that has not happened yet."""
         if self._fields is None:
             raise errors.Gone("this handle was given up by merge_into()")
         return self if self._info is not None else self._make(self._fields)
@@ -319,7 +322,7 @@ class Sandbox(Runs, Reach):
 
     @property
     def info(self) -> SandboxInfo:
-        """As it was at the last call that told of it."""
+        """The sandbox as the last reply of the daemon described it. refresh() asks again."""
         if self._info is None:
             raise errors.ClocheError("the sandbox is not open yet", hint="sandbox.open()")
         return self._info
@@ -336,7 +339,7 @@ class Sandbox(Runs, Reach):
         return self._learn(SandboxInfo.from_json(self._call(method, path, **parts)))
 
     def refresh(self) -> SandboxInfo:
-        """Asks the daemon how it is now: `info` has it."""
+        """Asks the daemon for the current state, and updates `info`."""
         return self._change("GET")
 
     def update(
@@ -353,7 +356,7 @@ class Sandbox(Runs, Reach):
         paused_time_counts: Optional[bool] = None,
         limits: Optional[Mapping[str, Any]] = None,
     ) -> SandboxInfo:
-        """Changes what is given; `timeout` is counted from now."""
+        """Changes the fields that are given. `timeout` (the lifetime, in seconds) counts from now."""
         body = {
             "name": name,
             "tags": tags,
@@ -369,51 +372,53 @@ class Sandbox(Runs, Reach):
         return self._change("PATCH", body=body)
 
     def usage(self) -> Json:
-        """{usage, now, …}: what it has used since it was created, and what it holds at this moment."""
+        """{usage, now, …}: what it has used since its creation, and what it uses at this moment."""
         return self._call("GET", ["usage"])
 
     def read_result(self, path: str) -> bytes:
-        """One of its `results`, once it has ended: a file's bytes, or a directory as a tar. NotFound where none could be kept, and why."""
+        """Reads one of its `results` after its end: a file's bytes, or a directory as a tar. Raises NotFound, with the reason, if
+        the path could not be kept."""
         with self._reply("GET", ["results"], query={"path": path}, timeout=FOREVER) as reply:
             return reply.read()
 
     def usage_samples(self) -> List[Json]:
-        """Its last readings, the oldest first: at_us, cpu_ns, memory_bytes, disk_bytes, pids, network_in_bytes, network_out_bytes."""
+        """Its last readings, oldest first: at_us, cpu_ns, memory_bytes, disk_bytes, pids, network_in_bytes, network_out_bytes."""
         samples: List[Json] = (self._call("GET", ["usage", "samples"]))["samples"]
         return samples
 
     def history(self, range: str = "1h") -> Json:
-        """What it used in the last "1h", "24h", "7d" or "30d": see the client's history(). Told also when it has ended."""
+        """What it used in the last "1h", "24h", "7d" or "30d": see the client's history(). Works also after it has ended."""
         self.open()
         query = {"scope": "sandbox", "id": self.id, "range": range}
         return self.client.call(request("GET", ["history"], query=query))
 
     def pause(self, *, to: Optional[str] = None, on_connection: Optional[str] = None) -> SandboxInfo:
-        """Stops all processes where they are; resume() or the next call lets them go on.
+        """Pauses all processes. resume() lets them go on; so does the next call, if the pause is on disk.
 
-        `to` is "disk": processes, memory and files are saved, nothing stays in memory, and it outlives the machine's restart; or
-        "memory", at once, which only auto_resume lets a call end. By default to disk where that can be done: `info.paused_to`
-        tells. An open TCP connection prevents a pause to disk, unless `on_connection="close"` lets it be found closed afterwards.
+        `to="disk"` saves processes, memory and files; the sandbox then uses no memory and survives a restart of the machine.
+        `to="memory"` takes effect at once; calls then resume it only with `auto_resume`. Default: disk where possible, else memory;
+        `info.paused_to` says which. An open TCP connection prevents a pause to disk, unless `on_connection="close"` is given: then
+        the program finds the connection closed after the resume.
         """
         return self._change("POST", ("pause",), body={"to": to, "on_connection": on_connection}, timeout=FOREVER)
 
     def resume(self, *, memory: Optional[bool] = None) -> SandboxInfo:
-        """Lets a paused one go on, or starts a stopped persistent one over its files.
+        """Resumes a paused sandbox, or starts a stopped persistent one from its files.
 
-        With `memory=False` one that is paused on disk is started over its files, too: its programs are lost.
+        With `memory=False` a sandbox that is paused on disk is started from its files only: its programs are lost.
         """
         return self._change("POST", ("resume",), body={"memory": memory}, timeout=FOREVER)
 
     def stop(self) -> SandboxInfo:
-        """Ends all processes. The files of a persistent one stay, any other has ended with this. One that is already gone is fine."""
+        """Ends all processes. A persistent sandbox keeps its files; any other one has ended. It is no error if it is already gone."""
         return self._end("POST", ("stop",))
 
     def extend(self, seconds: float) -> SandboxInfo:
-        """Adds to its lifetime."""
+        """Adds this time to its lifetime."""
         return self._change("POST", ("extend",), body={"ms": milliseconds(seconds)}, timeout=FOREVER)
 
     def delete(self) -> SandboxInfo:
-        """Ends it; returns once nothing of it is left on the host. One that is already gone is fine."""
+        """Ends the sandbox and removes its files. Returns when nothing of it is left on the host. It is no error if it is already gone."""
         return self._end("DELETE")
 
     def _end(self, method: str, path: Tuple[str, ...] = ()) -> SandboxInfo:
@@ -424,7 +429,7 @@ class Sandbox(Runs, Reach):
             return self.info
 
     def close(self) -> None:
-        """Stops a persistent one and deletes any other; one that is already gone, or was never made, is fine."""
+        """Stops a persistent sandbox, and deletes any other. It is no error if it is already gone or was never created."""
         if self._info is None or self._fields is None:
             return
         (self.stop() if self._info.persistent else self.delete())
@@ -444,10 +449,12 @@ class Sandbox(Runs, Reach):
         expires_in: Optional[float] = None,
         keep_last: Optional[int] = None,
     ) -> Snapshot:
-        """Saves what it is at this moment, to start others from.
+        """Saves its current state as a snapshot, from which other sandboxes can start.
 
-        With `memory` its running programs too; a TCP connection that is open is then refused, or found closed in the copies
-        (`on_connection`: "refuse", "close"). With `keep_last` so many of this sandbox stay, and the older ones without a name go.
+        `memory=True` saves running programs, too. They may have an open TCP connection, which cannot be saved:
+        `on_connection="refuse"` (the default) then takes no snapshot, "close" takes it and the copies find the connection closed.
+        `expires_in` (seconds) removes the snapshot later. `keep_last` keeps only so many of this sandbox's snapshots and removes
+        older ones; those with a name stay.
         """
         body = {
             "name": name,
@@ -459,17 +466,18 @@ class Sandbox(Runs, Reach):
         return Snapshot(self._call("POST", ["snapshots"], body=body, timeout=FOREVER))
 
     def snapshots(self) -> Iterator[Snapshot]:
-        """Those that were taken of it, the newest first."""
+        """Lists the snapshots of this sandbox, newest first."""
         self.open()
         for one in self.client.snapshots(sandbox=self.id):
             yield one
 
     def fork(self, count: int = 1, *, memory: bool = True, **fields: Any) -> Forks["Sandbox"]:
-        """New sandboxes that go on from what this one is now; with memory=False from its files alone.
+        """Creates `count` new sandboxes that go on from the current state of this one; with `memory=False` from its files only.
 
-        `fields` are on_connection (see snapshot()), name, group and alias (several forks get -1, -2 … behind name and alias), tags, env, network, timeout, idle_timeout,
-        on_timeout, persistent. When some could not be made ForkError has those that were, as `sandboxes`, and why not, as `failed`.
-        The list has `memory_by` and `memory_why`: how the memory went over ("imprint", "criu", "machine"), and why it was no imprint.
+        `fields` are on_connection (see snapshot()), name, group and alias (with several forks, -1, -2 … is appended to name and
+        alias), tags, env, network, timeout, idle_timeout, on_timeout, persistent. If some forks fail, ForkError has the forks that
+        were made (`sandboxes`) and the errors of the others (`failed`). The returned list has `memory_by`, how the memory was
+        copied ("imprint", "criu", "machine"), and `memory_why`, why it was not an imprint.
         """
         check_fork_fields(fields)
         for field in ("timeout", "idle_timeout"):
@@ -483,8 +491,9 @@ class Sandbox(Runs, Reach):
         return sandboxes
 
     def merge_into(self, winner: "Sandbox") -> None:
-        """This handle drives the winner's sandbox from now on, and the one that it drove is deleted; nothing is merged.
-        What the winner's own handle is asked after is an error, and to close it does nothing."""
+        """Replaces this sandbox by the winner's: this object controls the winner's sandbox from now on, and its old sandbox is
+        deleted. No files are merged. The object `winner` must not be used afterwards: its calls fail, and closing it does
+        nothing."""
         winner.open()
         loser = type(self)._of(self.client, self.info)
         self._port_urls = {}
@@ -500,9 +509,8 @@ class Sandbox(Runs, Reach):
         patch: bool = False,
         limit: Optional[int] = None,
     ) -> Json:
-        """What it has changed since a snapshot, or what it has that another sandbox has not: see Client.diff(). With `paths` only
-        what is there or below. Besides there are lists of the paths that were `added`, `removed` and `modified`.
-        """
+        """Lists how its files differ from those of a snapshot or another sandbox: see Client.diff(). `paths` limits it to these
+        paths and what is below them. The reply also has lists of the paths that were `added`, `removed` and `modified`."""
         self.open()
         old = (other.open()).id if isinstance(other, Sandbox) else id_of(other)
         return diff_of(self.client.diff(old, self.id, patch=patch, limit=limit), paths)
@@ -510,10 +518,11 @@ class Sandbox(Runs, Reach):
     def apply(
         self, fork: Union[str, Snapshot, "Sandbox"], *, on_conflict: Optional[str] = None, base: Optional[str] = None
     ) -> Json:
-        """Brings what a fork (or a snapshot, by id or name) has changed to this sandbox: {applied, changes, conflict_count, conflicts}.
+        """Applies the file changes of a fork (or of a snapshot, by id or name) to this sandbox: {applied, changes, conflict_count,
+        conflicts}.
 
-        What both have changed since the snapshot that they have in common (or `base`) is a conflict: then nothing is applied and
-        ApplyConflict tells the paths, unless `on_conflict` is "skip" (all but those) or "theirs" (the fork's files win).
+        A path that both have changed since their common snapshot (or `base`) is a conflict. Then nothing is applied and
+        ApplyConflict lists the paths, unless `on_conflict` is "skip" (apply the others) or "theirs" (take the fork's files).
         """
         body = {"from": id_of(fork), "on_conflict": on_conflict, "base": base}
         result = self._call("POST", ["apply"], body=body, timeout=FOREVER)
@@ -522,19 +531,19 @@ class Sandbox(Runs, Reach):
         return result
 
     def rollback(self, snapshot: Union[str, Snapshot]) -> SandboxInfo:
-        """Back to what a snapshot (or its id or name) has: its processes end and it starts anew over those files."""
+        """Goes back to a snapshot (or its id or name): ends all processes, and starts the sandbox again with the snapshot's files."""
         return self._change("POST", ("rollback",), body={"snapshot": id_of(snapshot)}, timeout=FOREVER)
 
     def tree(self) -> Json:
-        """{root_id, nodes}: what it comes from, and all that came from that; parents before their children."""
+        """{root_id, nodes}: all sandboxes and snapshots with the same origin as this one, parents before their children."""
         return self._call("GET", ["tree"])
 
     def path(self, path: str) -> SandboxPath:
-        """A path inside, with the verbs of pathlib."""
+        """A path inside the sandbox, with the methods of pathlib."""
         return SandboxPath(self.files, path)
 
     def upload(self, path: Union[str, bytes], data: Union[Source, str]) -> None:
-        """Puts a file there; missing directories are made. Bytes may also come first, and the path behind them."""
+        """Writes a file, and creates missing directories. The two arguments may also be given the other way round: bytes, then the path."""
         if not isinstance(path, str):
             path, data = str(data), path
         self.files.write(path, data, parents=True)
