@@ -39,7 +39,7 @@ def schema_of(languages: Sequence[str] = LANGUAGES) -> Dict[str, Any]:
 
 
 class CodeTool:
-    """`sandbox` is one of yours, which stays open; without it one is made (by `fields`) at the first call, and close() ends it."""
+    """Pass a `sandbox` of your own, which stays open. Without it, the first call creates one with `fields`, and close() ends it."""
 
     def __init__(
         self,

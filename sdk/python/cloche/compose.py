@@ -86,7 +86,7 @@ def _told(line: Union[str, bytes], on_progress: Optional[OnProgress]) -> None:
 
 
 class Project:
-    """A project that is up: its sandboxes by the names of their services. At the end of a `with` all of it is removed."""
+    """A running project: a mapping from service names to sandboxes. At the end of a `with` block it is removed with everything in it."""
 
     def __init__(self, client: Client, name: str, sandboxes: Dict[str, Sandbox]) -> None:
         self.client, self.name, self._sandboxes = client, name, sandboxes
@@ -107,11 +107,11 @@ class Project:
         self.down()
 
     def logs(self, service: Optional[str] = None) -> str:
-        """What the commands of the services have written until now, each line behind its service's name."""
+        """The output of the services' commands so far, each line after the name of its service."""
         return _run(self.client, ["logs", "-p", self.name, *([service] if service else [])])
 
     def down(self) -> None:
-        """Removes its sandboxes, what was built for it, and its volumes."""
+        """Removes its sandboxes, the templates that were built for it, and its volumes."""
         down(self.name, client=self.client)
 
 
@@ -136,12 +136,12 @@ def up(
     on_progress: Optional[OnProgress] = None,
     **fields: Any,
 ) -> Project:
-    """Brings the services of a file up; returns when all have started and those with a health check are healthy.
+    """Starts the services of a Compose file. Returns when all have started and those with a health check are healthy.
 
-    Without `project` it has a name that is new, so that any number of the same file run side by side. `variables` are what the file may use
-    instead of this process's. `fields`: network and allow say what each service may reach outside (by default nothing), timeout and wait
-    are in seconds; within, engine, min_grade, templates, profiles and one_network are as of `cloche compose up --help`. What fails is
-    removed, and raises ClocheError.
+    Without `project` the project gets a new name, so the same file can run several times side by side. `variables` replace the
+    environment variables of this process that the file may use. `fields`: `network` and `allow` say what each service may reach
+    outside (default: nothing); `timeout` and `wait` are in seconds; for `within`, `engine`, `min_grade`, `templates`, `profiles`
+    and `one_network` see `cloche compose up --help`. If anything fails, the project is removed and ClocheError is raised.
     """
     _check(fields)
     client = client or Client()
@@ -168,14 +168,14 @@ def up(
 
 
 def down(project: str, *, client: Optional[Client] = None) -> None:
-    """Removes all of a project, however far it had come."""
+    """Removes a project with everything in it, also one that has started only in part."""
     client = client or Client()
     client.health()
     _run(client, ["down", "-p", project])
 
 
 class AsyncProject:
-    """The same for asyncio: `async with await compose.up_async(...)`."""
+    """Project for asyncio: `async with await compose.up_async(...)`."""
 
     def __init__(self, client: AsyncClient, name: str, sandboxes: Dict[str, AsyncSandbox]) -> None:
         self.client, self.name, self._sandboxes = client, name, sandboxes
@@ -196,11 +196,11 @@ class AsyncProject:
         await self.down()
 
     async def logs(self, service: Optional[str] = None) -> str:
-        """As Project.logs()."""
+        """Like Project.logs()."""
         return await _run_async(self.client, ["logs", "-p", self.name, *([service] if service else [])])
 
     async def down(self) -> None:
-        """As Project.down()."""
+        """Like Project.down()."""
         await down_async(self.name, client=self.client)
 
 
@@ -242,7 +242,7 @@ async def up_async(
     on_progress: Optional[OnProgress] = None,
     **fields: Any,
 ) -> AsyncProject:
-    """As up()."""
+    """Like up(), for asyncio."""
     _check(fields)
     client = client or AsyncClient()
     await client.health()
@@ -262,7 +262,7 @@ async def up_async(
 
 
 async def down_async(project: str, *, client: Optional[AsyncClient] = None) -> None:
-    """As down()."""
+    """Like down(), for asyncio."""
     client = client or AsyncClient()
     await client.health()
     await _run_async(client, ["down", "-p", project])

@@ -28,7 +28,7 @@ export interface RunnableTool {
 
 const text = { type: "string" };
 
-/** `sandbox` is one of yours, which stays open; without it one is made at the first call, and ends with the session. */
+/** Pass a `sandbox` of your own, which stays open. Without it, the first call creates one, which ends with the session. */
 export function agentToolset(options: CodeToolOptions = {}): RunnableTool[] {
   const { sandbox: given, callTimeoutMs = 120_000, outputLimit = OUTPUT_LIMIT, languages: _, ...fields } = options;
   const box = given ?? new Sandbox(fields);

@@ -15,17 +15,17 @@ import type { Sandbox } from "./sandbox.js";
 
 export { agentToolset, type RunnableTool } from "./anthropic-toolset.js";
 
-/** For `tools` of a request: the model may run code in Python, JavaScript and bash. */
+/** A tool for `tools` of a request: it lets the model run code in Python, JavaScript and bash. */
 export function runCodeTool(options: { name?: string; description?: string; allowedCallers?: string[] } = {}) {
   const { name = "run_code", description = DESCRIPTION, allowedCallers } = options;
   const tool = { name, description, input_schema: schemaOf() };
   return allowedCallers ? { ...tool, allowed_callers: allowedCallers } : tool;
 }
-/** For `tools` of a request: a bash that keeps its state. */
+/** A tool for `tools` of a request: a bash that keeps its state. */
 export function bashTool() {
   return { type: "bash_20250124" as const, name: "bash" as const };
 }
-/** For `tools` of a request: an editor of the sandbox's files. */
+/** A tool for `tools` of a request: an editor for the sandbox's files. */
 export function textEditorTool(options: { maxCharacters?: number } = {}) {
   const tool = { type: "text_editor_20250728" as const, name: "str_replace_based_edit_tool" as const };
   return options.maxCharacters === undefined ? tool : { ...tool, max_characters: options.maxCharacters };
@@ -61,7 +61,10 @@ const HANDLERS: Record<string, (input: any, sandbox: Sandbox) => Promise<Answer>
   text_editor_code_execution: edit,
 };
 
-/** Answers one block. Whatever goes wrong is told to the model as an error; it never throws for that. */
+/**
+ * Answers a `tool_use` block: runs it and resolves with the `tool_result` block. If anything fails inside, the model gets it
+ * as an error; this does not throw.
+ */
 export async function handleToolUse(block: ToolUse, sandbox: Sandbox): Promise<ToolResult> {
   let answer: Answer;
   try {
@@ -77,7 +80,7 @@ export async function handleToolUse(block: ToolUse, sandbox: Sandbox): Promise<T
 /** The same, by the name that it has elsewhere. */
 export const handleCodeExecutionToolUse = handleToolUse;
 
-/** All that a turn asks for, as the content of the one user message that answers it. */
+/** Answers all `tool_use` blocks of a turn. The result is the content of the user message to send next. */
 export function handleToolUses(content: readonly { type: string }[], sandbox: Sandbox): Promise<ToolResult[]> {
   const blocks = content.filter((block): block is ToolUse & { type: string } => block.type === "tool_use");
   return Promise.all(blocks.map((block) => handleToolUse(block, sandbox)));

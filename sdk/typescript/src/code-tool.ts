@@ -8,7 +8,7 @@ import type { Language } from "./options.js";
 import { Sandbox, type SandboxOptions } from "./sandbox.js";
 import type { OtherSpellings } from "./spellings.js";
 
-/** Either a sandbox of yours, which stays open, or how to make one at the first call, which close() ends. */
+/** Pass a sandbox of your own, which stays open, or the options with which the first call creates one; close() ends that one. */
 export type CodeToolOptions = {
   sandbox?: Sandbox;
   /** Of one call; 120,000 without it. */

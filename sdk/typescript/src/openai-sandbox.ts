@@ -214,7 +214,7 @@ export class ClocheSandboxSession {
   }
 }
 
-/** `options` make its sandboxes, as Sandbox.create() has them. */
+/** `options` are those of Sandbox.create(), for the sandboxes that it creates. */
 export function clocheSandboxClient(options: SandboxOptions = {}) {
   const open = (sandbox: Sandbox, state: { manifest: Manifest; workspaceReady?: boolean }) =>
     new ClocheSandboxSession(sandbox, { ...state, sandboxId: sandbox.id });

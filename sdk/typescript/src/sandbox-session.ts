@@ -177,7 +177,7 @@ export class SandboxSession {
   };
 }
 
-/** For `experimental_sandbox` of AI SDK 7. The sandbox stays the caller's to close. */
+/** For `experimental_sandbox` of AI SDK 7. The caller closes the sandbox. */
 export function clocheSandboxSession(sandbox: Sandbox, options: { root?: string } = {}): SandboxSession {
   return new SandboxSession(sandbox, options.root);
 }

@@ -54,7 +54,7 @@ export interface CommandParams {
 
 type Which = "stdout" | "stderr" | "both";
 
-/** A finished command whose output is asked for by calls. */
+/** A command that has ended. Its output is read by calls. */
 export class FinishedCommand {
   constructor(
     readonly cmdId: string,

@@ -5,9 +5,9 @@
     ...
     messages.append({"role": "user", "content": handle_tool_uses(reply.content, sandbox)})
 
-Anthropic's own `code_execution` is a server tool: when it is declared, their machines run the code and no block ever comes
-here. Declare run_code_tool() instead. A block of that name, as a proxy may send it, is answered all the same. Blocks may be
-the SDK's objects or plain dicts; the SDK itself is not needed.
+Anthropic's own `code_execution` is a server tool: if you declare it, Anthropic's machines run the code, and no block comes here.
+Declare run_code_tool() instead. A block with that name, which a proxy may send, is answered too. Blocks may be the SDK's objects or
+plain dicts; the SDK itself is not needed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OUTPUT_LIMIT = 100_000
 def run_code_tool(
     name: str = "run_code", *, description: str = DESCRIPTION, allowed_callers: Optional[Sequence[str]] = None
 ) -> Json:
-    """For `tools` of a request: the model may run code in Python, JavaScript and bash."""
+    """A tool for `tools` of a request: it lets the model run code in Python, JavaScript and bash."""
     tool: Json = {"name": name, "description": description, "input_schema": schema_of()}
     if allowed_callers is not None:
         tool["allowed_callers"] = list(allowed_callers)
@@ -35,12 +35,12 @@ def run_code_tool(
 
 
 def bash_tool() -> Json:
-    """For `tools` of a request: a bash that keeps its state."""
+    """A tool for `tools` of a request: a bash that keeps its state."""
     return {"type": "bash_20250124", "name": "bash"}
 
 
 def text_editor_tool(max_characters: Optional[int] = None) -> Json:
-    """For `tools` of a request: an editor of the sandbox's files."""
+    """A tool for `tools` of a request: an editor for the sandbox's files."""
     tool: Json = {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool"}
     if max_characters is not None:
         tool["max_characters"] = max_characters
@@ -48,7 +48,7 @@ def text_editor_tool(max_characters: Optional[int] = None) -> Json:
 
 
 def handle_tool_use(block: Any, sandbox: Sandbox) -> Json:
-    """The `tool_result` block for a `tool_use` block. Whatever goes wrong inside is told to the model as an error."""
+    """Answers a `tool_use` block: runs it and returns the `tool_result` block. If anything fails inside, the model gets it as an error."""
     name, input_ = _field(block, "name"), _field(block, "input") or {}
     try:
         handler = HANDLERS.get(name)
@@ -64,7 +64,7 @@ handle_code_execution_tool_use = handle_tool_use
 
 
 def handle_tool_uses(content: Iterable[Any], sandbox: Sandbox) -> List[Json]:
-    """All that a turn asks for, as the content of the one user message that answers it."""
+    """Answers all `tool_use` blocks of a turn. The result is the content of the user message to send next."""
     return [handle_tool_use(block, sandbox) for block in content if _field(block, "type") == "tool_use"]
 
 

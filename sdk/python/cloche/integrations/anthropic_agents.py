@@ -4,7 +4,7 @@ worker (`pip install anthropic`).
 
     EnvironmentWorker(client, environment_id=..., environment_key=..., tools=lambda env: agent_toolset(template="python"))
 
-The agent's loop stays at Anthropic, what it does happens in the sandbox. The async tool runner of the Messages API takes them
+The agent's loop runs at Anthropic, its tools run in the sandbox. The async tool runner of the Messages API accepts these tools,
 too.
 """
 
@@ -83,8 +83,8 @@ async def _aside(fn: Any, *words: Any) -> str:
 
 
 def agent_toolset(sandbox: Optional[Sandbox] = None, **fields: Any) -> List[Any]:
-    """bash, read, write, edit, glob and grep. `sandbox` is one of yours, which stays open; without it one is made by `fields`
-    (of Sandbox.create()) at the first call, and ends when the worker closes the tools."""
+    """bash, read, write, edit, glob and grep. Pass a `sandbox` of your own, which stays open. Without it, the first call creates
+    one with `fields` (those of Sandbox.create()); it ends when the worker closes the tools."""
     tools = _Tools(CodeTool(sandbox, output_limit=OUTPUT_LIMIT, **fields))
 
     async def bash(command: Optional[str] = None, restart: Optional[bool] = None, timeout_ms: Optional[int] = None) -> str:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A backend for LangChain's deepagents (`pip install deepagents`): the agent's files and commands are a sandbox's.
+"""A backend for LangChain's deepagents (`pip install deepagents`): the agent's files and commands are in a sandbox.
 
     with ClocheBackend() as backend:
         agent = create_deep_agent(model=model, backend=backend)
 
-Files are worked with through commands inside, which need `python3` there: every template of cloche has it.
+Files are read and written by commands in the sandbox, which need `python3`. Every template of cloche has it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ SHELL = ["/bin/sh", "-c", 'exec 2>&1; eval "$1"', "sh"]
 
 
 class ClocheBackend(BaseSandbox):  # type: ignore[misc]
-    """`sandbox` is one of yours, which stays open; without it one is made by `fields` (of Sandbox.create()), and close() ends
-    it. `timeout`: of a command that brings none, in seconds."""
+    """Pass a `sandbox` of your own, which stays open. Without it, one is created with `fields` (those of Sandbox.create()), and
+    close() ends it. `timeout` is for commands that have none of their own, in seconds."""
 
     def __init__(self, sandbox: Optional[Sandbox] = None, *, timeout: float = 1800.0, **fields: Any) -> None:
         self._is_own = sandbox is None

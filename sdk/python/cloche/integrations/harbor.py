@@ -3,8 +3,8 @@
 
     harbor run -p tasks/ -a oracle --env cloche.integrations.harbor:ClocheEnvironment
 
-A task's Dockerfile is built into a template once, by its content; a `docker_image` is pulled by the first trial. Network policies are
-enforced exactly, also when they change between phases; what cannot be kept is refused before the trial starts.
+A task's Dockerfile is built into a template once, by its content; a `docker_image` is pulled by the first trial. Network policies
+are enforced exactly, also when they change between phases. A policy that cannot be enforced is refused before the trial starts.
 """
 
 from __future__ import annotations

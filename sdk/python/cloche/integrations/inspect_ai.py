@@ -41,8 +41,9 @@ UNAVAILABLE = (errors.Gone, errors.NotFound, errors.ConnectionFailed, errors.Una
 
 
 class ClocheConfig(BaseModel):  # type: ignore[misc]
-    """The fields of Sandbox.create(), and `working_dir`: where commands and relative paths begin, the user's home without it. Or
-    `sandboxes`: several by name, of which one is called `default`. Or `compose`: a Compose file, and beside it the fields of compose.up()."""
+    """The fields of Sandbox.create(), and `working_dir`, where commands and relative paths begin (default: the user's home). Or
+    `sandboxes`: several by name, one of them called `default`. Or `compose`: a Compose file, together with the fields of
+    compose.up()."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 

@@ -18,8 +18,8 @@ from ..errors import ClocheError
 def cloche_code_interpreter(
     sandbox: Optional[Sandbox] = None, *, name: str = "run_code", description: str = DESCRIPTION, **fields: Any
 ) -> Any:
-    """A FunctionTool. Without a sandbox of yours it makes one (by `fields`, as Sandbox.create() has them) at its first call;
-    its `code_tool.close()` ends that one."""
+    """A FunctionTool. Pass a `sandbox` of your own, or the first call creates one with `fields` (those of Sandbox.create());
+    `code_tool.close()` ends that one."""
     from agents import FunctionTool
 
     tool = CodeTool(sandbox, **fields)

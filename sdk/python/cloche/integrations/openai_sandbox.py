@@ -39,7 +39,7 @@ BACKEND = "cloche"
 
 
 class ClocheSandboxClientOptions(BaseSandboxClientOptions):  # type: ignore[misc]
-    """`fields` are those of Sandbox.create(); `exposed_ports` need a preview domain of the daemon's."""
+    """`fields` are those of Sandbox.create(); `exposed_ports` need the daemon's setting preview.domain."""
 
     type: Literal["cloche"] = "cloche"
     fields: Dict[str, Any] = {}
@@ -180,7 +180,7 @@ def _name(user: Any) -> Optional[str]:
 
 
 class ClocheSandboxClient(BaseSandboxClient):  # type: ignore[misc]
-    """`client`: to the daemon; without it one as AsyncClient() finds it."""
+    """`client` is the connection to the daemon. Default: AsyncClient()."""
 
     backend_id = BACKEND
     supports_default_options = True

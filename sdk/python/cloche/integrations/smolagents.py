@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An executor for smolagents (`pip install smolagents`): the agent's code runs in a sandbox, where its state stays.
+"""An executor for smolagents (`pip install smolagents`): the agent's code runs in a sandbox, which keeps its state.
 
     with ClocheExecutor() as executor:
         agent = CodeAgent(tools=[], model=model, executor=executor)
@@ -22,9 +22,9 @@ from ..sync.sandbox import Sandbox
 
 
 class ClocheExecutor(RemotePythonExecutor):  # type: ignore[misc]
-    """`sandbox` is one of yours, which stays open; without it one is made by `fields` (of Sandbox.create()), and cleanup()
-    ends it. Packages that tools ask for are installed by pip inside, for which the sandbox's network has to allow it; those
-    that the template has need nothing."""
+    """Pass a `sandbox` of your own, which stays open. Without it, one is created with `fields` (those of Sandbox.create()), and
+    cleanup() ends it. Packages that tools need are installed in the sandbox by pip, which its network policy must allow.
+    Packages that the template already has are not installed again."""
 
     def __init__(
         self,

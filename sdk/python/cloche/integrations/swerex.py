@@ -6,8 +6,8 @@
     await deployment.runtime.create_session(CreateBashSessionRequest())
     await deployment.runtime.run_in_session(BashAction(command="ls"))
 
-A session is a bash whose variables, directory and functions stay. A command whose time is up is interrupted, and the session goes on.
-Programs that ask on a terminal (`is_interactive_command`, `expect`) are refused: nothing here types.
+A session is a bash that keeps its variables, directory and functions. A command whose timeout is over is interrupted, and the
+session goes on. Programs that ask on a terminal (`is_interactive_command`, `expect`) are refused.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ class ClocheDeploymentConfig(BaseModel):  # type: ignore[misc]
 
 
 class ClocheDeployment(AbstractDeployment):  # type: ignore[misc]
-    """`client`: to the daemon, without it one as AsyncClient() finds it; the fields are those of Sandbox.create()."""
+    """`client` is the connection to the daemon. Default: AsyncClient(). The other fields are those of Sandbox.create()."""
 
     def __init__(self, *, logger: Optional[logging.Logger] = None, client: Optional[AsyncClient] = None, **fields: Any) -> None:
         self.logger = logger or get_logger("rex-deploy")

@@ -4,8 +4,9 @@
     async with cloche_runtime(ClocheConfig(image="python:3.12-slim", allow=["api.example.com"])) as box:
         trace = await agent.run(task, runtime=box)
 
-The model is called by the program inside, through verifiers' own server on this machine. The box reaches that one by a name that the
-network wall forwards, if the daemon's settings lend it: `network.may_open = ["127.0.0.1/32"]`. Nothing else of this machine is opened.
+The model is called by the program inside, through verifiers' own server on this machine. The box reaches that server by a name that
+the network wall forwards, if the daemon's settings allow it: `network.may_open = ["127.0.0.1/32"]`. Nothing else on this machine
+can be reached.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ HOST = re.compile(r"(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 
 
 class ClocheConfig(NetworkPolicyConfig):  # type: ignore[misc]
-    """`image`, `cpu`, `memory` and `disk` are what tasks ask for, in cores and GB; `fields` are others of Sandbox.create(). `allow` and
-    `block` hold from the agent's start on."""
+    """`image`, `cpu`, `memory` and `disk` are what the task needs, in cores and GB. `fields` are other fields of Sandbox.create().
+    `allow` and `block` apply from the start of the agent."""
 
     type: Literal["cloche"] = "cloche"
     image: Optional[str] = None
@@ -277,7 +278,7 @@ class ClocheRuntime(Runtime):  # type: ignore[misc]
 
 @contextlib.asynccontextmanager
 async def cloche_runtime(config: Optional[ClocheConfig] = None, name: Optional[str] = None) -> AsyncIterator[ClocheRuntime]:
-    """A box from `config`, gone at the end: for `agent.run(task, runtime=box)`."""
+    """Creates a box from `config` for `agent.run(task, runtime=box)`, and removes it at the end."""
     runtime = ClocheRuntime(config or ClocheConfig(), name)
     register(runtime)
     try:
