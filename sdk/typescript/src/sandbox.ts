@@ -457,9 +457,8 @@ export class Sandbox {
   }
   /**
    * Applies the file changes of a fork (or of a snapshot, by id or name) to this sandbox: {applied, changes, conflict_count,
-   * conflicts}. What both have changed since the snapshot that they have in common (or `base`) is a conflict: then nothing is
-   * applied and ApplyConflict tells the paths, unless `onConflict` says "skip" (all but those) or "theirs" (the fork's files
-   * win).
+   * conflicts}. A path that both have changed since their common snapshot (or `base`) is a conflict. Then nothing is applied
+   * and ApplyConflict lists the paths, unless `onConflict` is "skip" (apply the others) or "theirs" (take the fork's files).
    */
   async apply(fork: string | { id: string }, options: { onConflict?: "fail" | "skip" | "theirs"; base?: string } = {}): Promise<Json> {
     checkNames("apply", { onConflict: 1, base: 1 }, options);
