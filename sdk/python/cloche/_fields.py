@@ -42,7 +42,9 @@ class SandboxFields(TypedDict, total=False):
     """A git repository or tarball to fetch before it runs: {"type": "git" or "tarball", "url", "revision"?, "depth"?, "path"?,
     "credentials"?}. The URL's host is open for this fetch only; credentials never come inside."""
     tags: Optional[Mapping[str, str]]
+    """Labels of your choice, by name; lists filter by them."""
     env: Optional[Mapping[str, str]]
+    """Environment variables of everything that runs in it."""
     limits: Optional[Mapping[str, Any]]
     """vcpus, memory_mib, disk_mib, inodes, pids, open_files, output_mib, execs."""
     timeout: Optional[float]
@@ -50,7 +52,7 @@ class SandboxFields(TypedDict, total=False):
     idle_timeout: Optional[float]
     """In seconds: `on_idle` happens when nothing has run in it for this long."""
     on_timeout: Optional[str]
-    """"delete", "stop" or "pause"."""
+    """What happens at the end of its lifetime: "delete", "stop" or "pause". Default: "stop" for a persistent sandbox, else "delete"."""
     on_idle: Optional[str]
     """What happens after `idle_timeout`. Default: the same as `on_timeout`. A sandbox that was paused by it is resumed by the next call."""
     persistent: Optional[bool]
@@ -60,7 +62,7 @@ class SandboxFields(TypedDict, total=False):
     paused_time_counts: Optional[bool]
     """Its lifetime goes on while it is paused, and `on_timeout` can happen then."""
     engine: Optional[str]
-    """"auto", "jail" or "vm"."""
+    """How it is isolated: "jail" (processes on the host's kernel), "vm" (a virtual machine) or "auto" (the daemon's default)."""
     min_grade: Optional[str]
     """The weakest isolation that you accept; anything weaker is refused: "process", "emulated" or "hardware"."""
     network: Union[None, str, Mapping[str, Any]]

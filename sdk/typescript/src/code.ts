@@ -16,6 +16,7 @@ export interface CodeOptions extends CallOptions {
   language?: LanguageWord;
   /** The id or name of a context. Default: the default context of the language. */
   context?: string;
+  /** Interrupts the code after this time. Default: never. */
   timeoutMs?: number;
   /** What to do while another call runs in the context. */
   onBusy?: "queue" | "refuse";
@@ -26,6 +27,7 @@ export interface CodeOptions extends CallOptions {
   onStdout?: (chunk: string) => void;
   onStderr?: (chunk: string) => void;
   onResult?: (result: Result) => void;
+  /** Interrupts the code if the connection of this call ends. */
   killOnDisconnect?: boolean;
 }
 

@@ -28,10 +28,13 @@ export interface TerminalSize {
 }
 
 export interface ExecOptions extends CallOptions {
+  /** The working directory. Default: the user's home. */
   cwd?: string;
+  /** Environment variables, in addition to the sandbox's. */
   env?: Record<string, string>;
   /** `user` (the default), `root` (only inside the sandbox), a name in the sandbox's /etc/passwd, or a number. */
   user?: string;
+  /** Input for the command. Its stdin is then closed, unless `openStdin` is set. */
   stdin?: string | Uint8Array;
   /** Runs it in a terminal of this size; true: 24 rows, 80 columns. */
   pty?: boolean | TerminalSize;
@@ -43,6 +46,7 @@ export interface RunOptions extends ExecOptions {
   /** Gets output while the command runs. The result has the output too, up to 16 MiB of each stream. */
   onStdout?: (chunk: string) => void;
   onStderr?: (chunk: string) => void;
+  /** Kills the command if the connection of this call ends. */
   killOnDisconnect?: boolean;
 }
 

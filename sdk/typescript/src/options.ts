@@ -36,6 +36,7 @@ export interface SandboxSource {
 
 /** Fields of a new sandbox. All are optional. */
 export interface SandboxFields {
+  /** Name of the sandbox. It must be unique among the project's living sandboxes. */
   name?: string;
   /**
    * Name of a group. Sandboxes of one group reach each other by name, whatever their `network` is; no other sandbox reaches
@@ -44,6 +45,7 @@ export interface SandboxFields {
   group?: string;
   /** Its host name in the group. Default: its name. */
   alias?: string;
+  /** The template to start from, by id or name. Default: the daemon's. */
   template?: string;
   /**
    * An image from a registry to start from, instead of a template: "[HOST[:PORT]/]NAME[:TAG][@DIGEST]". The first create pulls
@@ -61,13 +63,16 @@ export interface SandboxFields {
   /** A language that it must have. Without a template, one that has the language is chosen. */
   language?: LanguageWord;
   volumes?: Record<string, string | { volume: string; read_only?: boolean }>;
+  /** Labels of your choice, by name; lists filter by them. */
   tags?: Record<string, string>;
+  /** Environment variables of everything that runs in it. */
   env?: Record<string, string>;
   limits?: Limits;
   /** Its lifetime: `onTimeout` happens this long after its creation or last resume, even while it works. */
   lifetimeMs?: number;
   /** `onIdle` happens when nothing has run in it for this long. */
   idleTimeoutMs?: number;
+  /** What happens at the end of its lifetime. Default: "stop" for a persistent sandbox, else "delete". */
   onTimeout?: "delete" | "stop" | "pause";
   /**
    * What happens after `idleTimeoutMs`. Default: the same as `onTimeout`. A sandbox that was paused by it is resumed by the
@@ -80,6 +85,7 @@ export interface SandboxFields {
   autoResume?: boolean;
   /** Its lifetime goes on while it is paused, and `onTimeout` can happen then. */
   pausedTimeCounts?: boolean;
+  /** How it is isolated: "jail" (processes on the host's kernel), "vm" (a virtual machine) or "auto" (the daemon's default). */
   engine?: "auto" | "jail" | "vm";
   /** The weakest isolation that you accept; anything weaker is refused. */
   minGrade?: "process" | "emulated" | "hardware";
@@ -90,6 +96,7 @@ export interface SandboxFields {
    * has the sandbox's record.
    */
   results?: readonly string[];
+  /** What it may reach: "deny-all" (the default), "allow-all", or a policy such as { allow: ["api.example.com"] }. */
   network?: NetworkPolicy;
   /** Ports to open to the outside: portUrl() returns the URL. */
   ports?: readonly number[];
@@ -127,7 +134,7 @@ export class SandboxInfo {
   readonly limits: Limits;
   readonly isolation: { engine: string; grade: string; walls: string[]; gaps: string[] } | null;
   readonly createdAt: Date;
-  /** When its lifetime ends; null if it has no end. */
+  /** When its lifetime ends; null if it does not run, or has no end. */
   readonly expiresAt: Date | null;
   /** Why it ended; null while it runs or is paused. */
   readonly ended: Ended | null;

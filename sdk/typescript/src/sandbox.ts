@@ -43,8 +43,11 @@ export interface SnapshotOptions {
   name?: string;
   /** Save running programs, too. */
   memory?: boolean;
+  /** What to do with `memory` about an open TCP connection: take no snapshot ("refuse", the default), or let the copies find it closed. */
   onConnection?: "refuse" | "close";
+  /** Removes the snapshot after this time. Default: never. */
   expiresInMs?: number;
+  /** Keeps only so many of this sandbox's snapshots and removes older ones; those with a name stay. */
   keepLast?: number;
 }
 
@@ -57,7 +60,9 @@ export interface Forks extends Array<Sandbox> {
 /** With several forks, -1, -2 … is appended to `name` and `alias`. */
 export interface ForkOptions
   extends Pick<SandboxOptions, "name" | "group" | "alias" | "tags" | "env" | "network" | "lifetimeMs" | "idleTimeoutMs" | "onTimeout" | "persistent"> {
+  /** Copy running programs, too. Default: true. */
   memory?: boolean;
+  /** What to do about an open TCP connection: do not fork ("refuse", the default), or let the copies find it closed ("close"). */
   onConnection?: "refuse" | "close";
 }
 
