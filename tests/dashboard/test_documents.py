@@ -23,7 +23,7 @@ ANSWERS = {
     "allow PyPI": "cloche network allow shop pip",
     "hide an API key": "Keep the key outside",
     "back up": "cloche backup /mnt/backup/cloche",
-    "two machines": "machines become one cluster",
+    "two machines": "can form one cluster",
 }
 
 
