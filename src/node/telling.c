@@ -118,8 +118,9 @@ static void take_back(struct telling *t)
 {
 	struct dirty *d, *next;
 
-	HASH_ITER (hh, t->dirty, d, next)
+	HASH_ITER (hh, t->dirty, d, next) {
 		d->is_sent = false;
+	}
 	t->number--;
 }
 
@@ -275,8 +276,9 @@ void telling_free(struct telling *t)
 {
 	struct dirty *d, *next;
 
-	HASH_ITER (hh, t->dirty, d, next)
+	HASH_ITER (hh, t->dirty, d, next) {
 		drop(t, d);
+	}
 	loop_timer_free(t->timer);
 	free(t);
 }

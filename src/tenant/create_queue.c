@@ -223,17 +223,18 @@ void create_queue_each(const struct create_queue *q, const char *project_id,
                        void (*fn)(const struct create_waiting *w, void *arg), void *arg)
 {
 	const struct share *share = share_of(q, project_id);
-	size_t position = 0;
+	size_t position = 1;
 
 	list_for_each (&share->creates.items, const struct create_waiter, w, link) {
 		const struct create_waiting told = {.request_id = w->request_id,
 		                                    .batch_id = w->batch_id,
-		                                    .position = ++position,
+		                                    .position = position,
 		                                    .since_us = w->since_us,
 		                                    .until_us = w->until_us,
 		                                    .why = reason(w)};
 
 		fn(&told, arg);
+		position++;
 	}
 }
 

@@ -87,8 +87,9 @@ def inside(body=None, **more):
 
 
 PARAMS = {  # by the path's beginning: the word of each {param}
-    "/v1/": {"id": "<sandbox>", "exec_id": "<exec>", "context_id": "<context>", "port": "3000", "snapshot": "<snapshot>", "volume": "<volume>", "batch": "<batch>",
+    "/v1/": {"id": "<sandbox>", "exec_id": "<exec>", "context_id": "<context>", "port": "3000", "snapshot": "<snapshot>", "volume": "<volume>", "batch": "<batch>", "reservation": "<reservation>",
              "template": "<template>", "build_id": "<build>", "webhook_id": "<webhook>", "secret": "<secret_name>", "key_id": "<key>", "project_id": "<project>"},
+    "/v1/sandboxes/{id}/results": {"id": "<ended>"},
     "/vercel/": {"name": "<their_name>", "session_id": "<session>", "command_id": "<command>", "snapshot_id": "<still>", "drive": "<drive>"},
     "/volume": {"id": "<open_volume>"},
     "/templatefiles": {"token": "<parcel>"},
@@ -122,6 +123,12 @@ NATIVE = {
     "POST /v1/sandboxes": Row({"snapshot": "<snapshot>"}, refusal=400),
     "POST /v1/sandboxes:batch": Row({"count": 1, "snapshot": "<snapshot>"}, refusal=400),
     "DELETE /v1/batches/{batch}": Row(rank=9),
+    "GET /v1/creates": Row(),
+    "POST /v1/pool": Row({"count": 1, "duration_ms": 600000}),
+    "GET /v1/pool": Row(),
+    "GET /v1/pool/{reservation}": Row(),
+    "DELETE /v1/pool/{reservation}": Row(rank=9),
+    "GET /v1/sandboxes/{id}/results": Row(query="path=kept"),
     "GET /v1/sandboxes": Row(cursor="cursor"),
     "GET /v1/sandboxes/{id}": Row(),
     "PATCH /v1/sandboxes/{id}": Row({"timeout_ms": 3600000}),

@@ -72,6 +72,10 @@ class World:
                            for name in ("template_name", "open_template_name")][0]
         ids["volume"] = self.ask("POST", "/v1/volumes", {"name": f"{self.name}-volume", "size_mib": 16})["id"]
         ids["batch"] = self.ask("POST", "/v1/sandboxes", {"tags": {"batch": f"bt_{self.name}"}})["tags"]["batch"]
+        ids["reservation"] = self.ask("POST", "/v1/pool", {"count": 1, "duration_ms": 600000})["id"]
+        ids["ended"] = self.id_of("sandbox", "POST", "/v1/sandboxes", {"results": ["kept"]})
+        self.ask("POST", f"/v1/sandboxes/{ids['ended']}/execs", {"shell": "echo x >kept"})
+        self.ask("DELETE", f"/v1/sandboxes/{ids['ended']}")
         ids["build"] = self.id_of("build", "POST", "/v1/builds", {"recipe": f'name = "{self.name}-build"\nfrom = "{ids["template_name"]}"\n'})
         ids["webhook"] = self.id_of("webhook", "POST", "/v1/webhooks", {"url": "https://example.com/hook"})
         ids["secret_name"] = self.ask("PUT", f"/v1/secrets/{self.name.upper()}", {"value": "theirs"})["name"]

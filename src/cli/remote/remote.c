@@ -439,5 +439,8 @@ void remote_tell_incomplete(const struct remote *r)
 	const json_t *part;
 	size_t i;
 
-	json_array_foreach(r->incomplete, i, part) tell_one(part);
+	json_array_foreach(r->incomplete, i, part)
+	{
+		tell_one(part);
+	}
 }

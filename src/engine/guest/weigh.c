@@ -147,13 +147,12 @@ static void compare(struct owner *o, uint64_t share)
 static void find_greedy(struct weigh *w)
 {
 	uint64_t used = 0, weights = 0;
-	struct owner *o, *next;
 
-	HASH_ITER (hh, w->owners, o, next) {
+	for (const struct owner *o = w->owners; o; o = o->hh.next) {
 		used += o->used;
 		weights += is_active(o) ? owner_weight(o) : 0;
 	}
-	HASH_ITER (hh, w->owners, o, next) {
+	for (struct owner *o = w->owners; o; o = o->hh.next) {
 		uint64_t of = weights + (is_active(o) ? 0 : owner_weight(o));
 
 		compare(o, of > 0 ? used * owner_weight(o) / of : used);

@@ -119,7 +119,10 @@ void results_load(struct sandbox *s)
 	json_t *file;
 
 	s->result_bytes = 0;
-	json_array_foreach(s->result_files, i, file) s->result_bytes += bytes_of(file);
+	json_array_foreach(s->result_files, i, file)
+	{
+		s->result_bytes += bytes_of(file);
+	}
 }
 
 /* Usage. The id is the sandbox's, as of another kind. */

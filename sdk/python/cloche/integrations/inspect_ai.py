@@ -77,10 +77,21 @@ class ClocheConfig(BaseModel):  # type: ignore[misc]
         return self
 
 
+def _services(file: str) -> Dict[str, Any]:
+    with open(file, encoding="utf-8") as text:
+        return dict((yaml.safe_load(text) or {}).get("services") or {})
+
+
+def working_dir_of(file: str, service: str) -> Optional[str]:
+    """What the file says of it, if that is a path; one with a variable in it is only known to `cloche compose`."""
+    fields = _services(file).get(service)
+    said = fields.get("working_dir") if isinstance(fields, dict) else None
+    return said if isinstance(said, str) and said.startswith("/") and "$" not in said else None
+
+
 def default_service(file: str) -> str:
     """The one that a task's commands run in: `x-default: true`, or called `default`, or the only one."""
-    with open(file, encoding="utf-8") as text:
-        services = (yaml.safe_load(text) or {}).get("services") or {}
+    services = _services(file)
     said = [name for name, service in services.items() if isinstance(service, dict) and service.get("x-default")]
     named = said or [name for name in services if name == "default"] or list(services)
     if len(named) != 1:
@@ -184,7 +195,7 @@ class ClocheSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc]
                     leases.hold(sandbox.id, renewer_of(client))
                 cls._live[sandbox.id] = one = cls(sandbox, "/", project)
                 made["default" if name == default else name] = one
-                one._working_dir = (await sandbox.run(["pwd"])).check().stdout.rstrip("\n")
+                one._working_dir = working_dir_of(file, name) or (await sandbox.run(["pwd"])).check().stdout.rstrip("\n")
         except BaseException:
             await asyncio.shield(cls._end(made))
             raise
