@@ -122,7 +122,7 @@ def owner_of(cluster, sandbox_id):
     """The number of the node that has it, as the list of any says."""
     key = (cluster.data / "admin.key").read_text().strip()
     told = subprocess.run([BUILD / "cloche", "ps", "--json", "--url", f"http://127.0.0.1:{cluster.port}"], env={**os.environ, "CLOCHE_API_KEY": key}, capture_output=True, check=True)
-    (node,) = [one["node"] for one in json.loads(told.stdout)["sandboxes"] if one["id"] == sandbox_id]
+    (node,) = [one["node"] for one in json.loads(told.stdout) if one["id"] == sandbox_id]
     return int(node.removeprefix("node"))
 
 

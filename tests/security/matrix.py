@@ -386,7 +386,7 @@ UNTOLD = set("""
 GET /v1/health, GET /v1/ready, GET /v1/figures, GET /v1/doctor, GET /v1/settings, GET /metrics, GET /v1/usage, GET /v1/history, GET /v1/history/running,
 GET /v1/events, GET /v1/events/head, GET /v1/events/seals, GET /v1/quota, GET /v1/projects/{project_id}/quota, GET /v1/keys/{key_id}/quota,
 GET /v1/login, GET /v1/login/oidc/start, GET /v1/login/oidc/callback,
-GET /v1/sandboxes, GET /v1/sandboxes/{id}, GET /v1/sandboxes/{id}/tree, GET /v1/sandboxes/{id}/usage, GET /v1/sandboxes/{id}/usage/samples,
+GET /v1/creates, GET /v1/pool, GET /v1/pool/{reservation}, GET /v1/sandboxes, GET /v1/sandboxes/{id}, GET /v1/sandboxes/{id}/tree, GET /v1/sandboxes/{id}/usage, GET /v1/sandboxes/{id}/usage/samples,
 GET /v1/sandboxes/{id}/network, GET /v1/sandboxes/{id}/network/decisions, GET /v1/sandboxes/{id}/network/suggestion, POST /v1/sandboxes/{id}/network/explain,
 GET /v1/sandboxes/{id}/execs, GET /v1/sandboxes/{id}/execs/{exec_id}, GET /v1/sandboxes/{id}/execs/{exec_id}/wait,
 GET /v1/sandboxes/{id}/contexts, GET /v1/sandboxes/{id}/contexts/{context_id}, GET /v1/sandboxes/{id}/ports,

@@ -72,7 +72,7 @@ class World:
                            for name in ("template_name", "open_template_name")][0]
         ids["volume"] = self.ask("POST", "/v1/volumes", {"name": f"{self.name}-volume", "size_mib": 16})["id"]
         ids["batch"] = self.ask("POST", "/v1/sandboxes", {"tags": {"batch": f"bt_{self.name}"}})["tags"]["batch"]
-        ids["reservation"] = self.ask("POST", "/v1/pool", {"count": 1, "duration_ms": 600000})["id"]
+        ids["reservation"] = self.ask("POST", "/v1/pool", {"count": 9, "limits": {"memory_mib": 77}, "duration_ms": 600000})["id"]  # of a size that nobody creates
         ids["ended"] = self.id_of("sandbox", "POST", "/v1/sandboxes", {"results": ["kept"]})
         self.ask("POST", f"/v1/sandboxes/{ids['ended']}/execs", {"shell": "echo x >kept"})
         self.ask("DELETE", f"/v1/sandboxes/{ids['ended']}")
@@ -142,7 +142,7 @@ class World:
 @pytest.fixture(scope="module")
 def site():
     """A daemon of its own: its counts by route show that no route was left out."""
-    with running(Daemon("--pool-max", "0", "--preview-domain", "matrix.test", "--identity-issuer", "https://matrix.test")) as daemon:
+    with running(Daemon("--pool-min", "0", "--pool-max", "1", "--preview-domain", "matrix.test", "--identity-issuer", "https://matrix.test")) as daemon:
         yield daemon
 
 
