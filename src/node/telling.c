@@ -200,11 +200,10 @@ static bool add_row(const struct telling *t, struct dirty *d, json_t *rows, json
 static void send_batch(struct telling *t)
 {
 	auto_json json_t *rows = json_array(), *gone = json_array(), *call = NULL;
-	struct dirty *d, *next;
 	unsigned n = 0;
 	size_t bytes = 0;
 
-	HASH_ITER (hh, t->dirty, d, next) {
+	for (struct dirty *d = t->dirty; d; d = d->hh.next) {
 		if (n == t->rows_max || !add_row(t, d, rows, gone, &bytes))
 			break;
 		n++;
@@ -274,11 +273,8 @@ struct telling *telling_new(struct node *n)
 
 void telling_free(struct telling *t)
 {
-	struct dirty *d, *next;
-
-	HASH_ITER (hh, t->dirty, d, next) {
-		drop(t, d);
-	}
+	while (t->dirty)
+		drop(t, t->dirty);
 	loop_timer_free(t->timer);
 	free(t);
 }
