@@ -10,7 +10,7 @@ import pytest
 from harness.cluster import FENCE_AFTER_S, Database
 from harness.daemon import BUILD, wait_for
 from harness.relay import Relay
-from harness.whole_node import be_patient, cluster_of
+from harness.whole_node import cluster_of
 
 pytestmark = pytest.mark.skipif(not (BUILD / "cloche-cluster").exists(), reason="built without libpq")
 
@@ -136,9 +136,21 @@ def test_a_node_that_is_back_in_time_keeps_all(pair, database, relays):
     b.ok("DELETE", f"/v1/sandboxes/{made['id']}", key=key)
 
 
-def test_a_database_that_is_set_back_is_noticed_and_told_again(pair, database):
+@pytest.fixture
+def patient():
+    """A database of its own, and two nodes that bear it to be away for long."""
+    d = Database()
+    d.make("one")
+    try:
+        with cluster_of(d, "a", "b") as nodes:
+            yield d, nodes
+    finally:
+        d.close()
+
+
+def test_a_database_that_is_set_back_is_noticed_and_told_again(patient):
+    database, pair = patient
     a, b = pair
-    be_patient(database, a, b)
     project_id, key = limited(a, pair, "set-back", 4)
     gone = a.ok("POST", "/v1/keys", {"name": "gone", "project": "set-back"})
     wait_for(lambda: b.call("GET", "/v1/sandboxes", key=gone["secret"])[0] == 200, 30, "b knows it")
@@ -176,7 +188,7 @@ def test_a_database_that_is_set_back_is_noticed_and_told_again(pair, database):
     wait_for(lambda: all(events(n, "cluster.rewound", a.daemon.key) for n in pair), 30, "both have said it")
     assert "rewound_s_ago" in a.status()
     for n in pair:
-        assert n.call("GET", "/v1/sandboxes", key=gone["secret"])[0] == 401
+        assert n.call("GET", "/v1/sandboxes", key=gone["secret"])[0] in (401, 429)  # the test has called without a good key many times by now
         n.ok("GET", "/v1/sandboxes", key=late)
         n.cloche("cluster", "status", check=False)
     got = [create(pair[i % 2], key)[0] for i in range(4)]

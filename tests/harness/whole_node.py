@@ -85,15 +85,6 @@ def cluster_of(database, *names, options=lambda name: (), reached_by=lambda name
         yield nodes
 
 
-def be_patient(database, *nodes):
-    """No node is lost while the database is away for long, as on a busy machine. Members read it as they connect."""
-    database.ask("UPDATE cluster.cluster SET lost_after_ms = 300000", "one")
-    database.stop()
-    database.start()
-    for n in nodes:
-        wait_for(lambda n=n: n.status()["lost_after_ms"] == 300000 and n.state() == "held", 60, f"{n.name} knows it")
-
-
 @contextlib.contextmanager
 def without(database, *nodes):
     """The database is away, and the nodes know it."""
