@@ -52,6 +52,11 @@ test-langchain:
 test-harbor:
 	@CLOCHE_TEST_HARBOR=1 tools/test --only plain --suite sdk -- -k test_harbor
 
+# The adapters for evaluations and training, each in the real package, with vms for sandboxes, emulated: half an hour. OPTIONS go to pytest.
+.PHONY: test-rollouts-vm
+test-rollouts-vm:
+	@CLOCHE_TEST_ROLLOUTS_VM=1 tools/test --only plain --suite sdk -- -k 'test_rollouts and in_vms' $(OPTIONS)
+
 # Some 30 Dockerfiles as people write them, by cloche and by Debian's buildah; `make test` compares six.
 .PHONY: test-dockerfiles
 test-dockerfiles:
@@ -100,11 +105,18 @@ test-upgrade:
 	@CLOCHE_TEST_UPGRADE=1 tools/test --only plain --suite functional -- -k test_upgrade
 
 # An ordinary day, shortened to MINUTES (default 30): three projects at work beside a slow disk, a full disk, a greedy neighbour, kills, new settings and an
-# upgrade; then CYCLES (default 20000) sandboxes that are made, used and deleted. SEED repeats what another run has chosen.
+# upgrade; then CYCLES (default 20000) sandboxes that are made, used and deleted; then the same day on a cluster of three nodes. SEED repeats what another run has chosen.
 .PHONY: soak
 soak:
 	@CLOCHE_SOAK_MINUTES=$(or $(MINUTES),30) CLOCHE_SOAK_CYCLES=$(or $(CYCLES),20000) CLOCHE_CHAOS_SEED=$(or $(SEED),$(shell od -An -N4 -tx4 /dev/urandom | tr -d ' ')) \
 		tools/test --only plain --suite chaos -- -s -k test_soak
+
+# A cluster on a bad day, for MINUTES (default 10): NODES (default 3) whole nodes in network namespaces on a PostgreSQL with a synchronous standby; kills, processes that
+# stand still, partitions, promotions, lost commits, restored backups and full disks in random order, and a checker over all that clients were told. SEED repeats another run.
+.PHONY: chaos-cluster
+chaos-cluster:
+	@CLOCHE_CLUSTER_MINUTES=$(or $(MINUTES),10) CLOCHE_CLUSTER_NODES=$(or $(NODES),3) CLOCHE_CHAOS_SEED=$(or $(SEED),$(shell od -An -N4 -tx4 /dev/urandom | tr -d ' ')) \
+		tools/test --only plain --suite chaos -- -s -k chaos/test_cluster.py
 
 # All that the documents show, run as it stands, and the documents as the daemon serves them.
 .PHONY: test-docs
@@ -114,7 +126,13 @@ test-docs:
 # What a newcomer meets: `make up` in a fresh clone, then every sample of every page in order, and the programs of examples/. OPTIONS go to pytest.
 .PHONY: test-first-hour
 test-first-hour:
-	@tools/test-first-hour $(OPTIONS)
+	@tools/test-first-hour newcomer $(OPTIONS)
+
+# What somebody meets who comes from E2B or Vercel: `make up` in a fresh clone, the settings of the pages for movers, then the vendors' clients and the
+# frameworks that bring them along. OPTIONS go to pytest.
+.PHONY: test-compat-up
+test-compat-up:
+	@tools/test-first-hour mover $(OPTIONS)
 
 # A thousand nodes and a million sandboxes under a virtual clock, and the smaller runs whose curves docs/design/cluster.md shows; some minutes. SEED is another day.
 .PHONY: simulate-cluster
@@ -168,14 +186,14 @@ fuzz:
 	@tools/install-deps build fuzz
 	@tools/fuzz $(or $(SECONDS),30)
 
-# Prints our figures beside those of others, and keeps them in $(BUILD)/bench.json. DENSITY=1000 fills the machine. A peer
+# Prints our figures beside those of others and beside the least that the machine can do, and keeps them in $(BUILD)/bench.json. DENSITY=1000 fills the machine, PAUSED=10000 its disk. A peer
 # that cannot be had is left out, with a word.
 bench:
 	@tools/install-deps build
 	@tools/install-deps bench || echo "bench: goes on without some of its peers"
 	@[ -f $(BUILD)/build.ninja ] || meson setup $(BUILD) --werror
 	@ninja --quiet -C $(BUILD)
-	@/usr/bin/python3 bench/run.py --build $(BUILD) --density $(or $(DENSITY),50) --state-mb $(or $(STATE_MB),64)
+	@/usr/bin/python3 bench/run.py --build $(BUILD) --density $(or $(DENSITY),50) --state-mb $(or $(STATE_MB),64) --paused $(or $(PAUSED),100)
 
 # The same with 1000 sandboxes at once and sandboxes of up to 512 MB, and writes docs/performance.md and its charts from it. Wants 8 GiB of memory and a quiet machine.
 performance: DENSITY = 1000

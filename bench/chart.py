@@ -12,6 +12,7 @@ LEFT, RIGHT, TOP, BOTTOM = 60, 700, 60, 310
 COLOURS = ("#0b62a4", "#c0392b", "#2e8b57")
 # Title and what lies below the axis, by the chart's name.
 CHARTS: Dict[str, Tuple[str, str]] = {
+    "rollouts": ("rollouts a second, by CPUs", "CPUs that client, daemon and sandboxes have; 16 by calculation"),
     "live": ("p50 of a call, by sandboxes that live", "live sandboxes, each with an idle Python"),
     "state": ("p50 of forks, pauses and resumes, by the memory of the sandbox", "MB that its Python holds"),
     "paused": ("p50 of a wake, by sandboxes that are paused to disk", "paused sandboxes, each with a Python"),

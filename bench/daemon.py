@@ -17,6 +17,7 @@ from link import Link
 
 READY_S = 60
 FULL_POOL_S = 5
+PARTS = ("cloche", "cloche-gateway", "cloche-broker", "cloche-wall", "cloche-dialer", "cloche-starter", "cloche-spawner")
 
 
 @functools.lru_cache(maxsize=None)
@@ -108,3 +109,14 @@ def name_of(pid: int) -> str:
 
 def children_of(pid: int) -> List[int]:
     return [int(p) for t in Path(f"/proc/{pid}/task").glob("*/children") for p in read_text(str(t)).split()]
+
+
+def parts(daemon: Daemon) -> List[int]:
+    """The processes of the daemon itself, without what runs in sandboxes."""
+    pids, found = [daemon.process.pid], []
+    while pids:
+        pid = pids.pop()
+        if read_text(f"/proc/{pid}/comm").strip() in PARTS:
+            found.append(pid)
+            pids += children_of(pid)
+    return found

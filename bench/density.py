@@ -9,6 +9,7 @@ from typing import Dict, List, Sequence
 
 from calls import hot
 from daemon import Daemon, read_text
+from floor import Floors
 from link import Link
 from measure import Row, row
 
@@ -40,7 +41,7 @@ def in_turn(link: Link, sandboxes: Sequence[str], count: int) -> List[float]:
     return [actions[i % len(actions)]() for i in range(count)]
 
 
-def run(daemon: Daemon, live: int, count: int) -> List[Row]:
+def run(daemon: Daemon, floors: Floors, live: int, count: int) -> List[Row]:
     link = daemon.unix()
     ids = [link.create()]
     call = hot(link, ids[0], "1+1")
@@ -54,6 +55,8 @@ def run(daemon: Daemon, live: int, count: int) -> List[Row]:
         python = memory(ids)
         crowd = [call() for _ in range(count)]
         spread = in_turn(link, ids, count)
+        floors.warm.many(live)
+        bare_calls = [floors.warm.call(i % min(live, 100) * max(live // 100, 1)) for i in range(count)]  # as in_turn() goes
         rss = daemon.gateway_rss_mib()
     finally:
         for one in ids:
@@ -63,6 +66,7 @@ def run(daemon: Daemon, live: int, count: int) -> List[Row]:
         row(SECTION, f"PSS of an idle sandbox, {live} live", bare, limit=1, **mib),
         row(SECTION, f"PSS of one with idle Python, {live} live", python, limit=4, **mib),
         row(SECTION, f"1+1 in one, {live} live", crowd, peer="the same, 1 live", peer_took=alone, times=0.5),
-        row(SECTION, f"1+1 in each in turn, {live} live", spread, peer="in one, 1 live", peer_took=alone),
+        row(SECTION, f"1+1 in each in turn, {live} live", spread, limit=0.3, peer="in one, 1 live", peer_took=alone),
+        row(SECTION, f"1+1 in each in turn, {live} live", spread, peer="floor: over a socket, in each of as many forks", peer_took=bare_calls),
         row(SECTION, f"gateway RSS, {live} live", [rss], limit=50, **mib),
     ]

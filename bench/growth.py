@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import random
 import shutil
-from contextlib import contextmanager
-from typing import Callable, Dict, Iterator, List, Sequence
+from typing import Callable, Dict, List, Sequence
 
 import peers
 from calls import hot
-from daemon import Daemon, children_of, read_text
+from cores import cpus, on_cpus
+from daemon import Daemon, parts
 from density import pss_mib
 from link import Link, request
 from measure import Point, Row, row, timed
@@ -23,9 +23,9 @@ from throughput import CLIENTS, life, per_second
 SECTION = "growth"
 LIVE = (1, 10, 100, 1000)
 STATE_MB = (1, 8, 64, 256, 512)
-PAUSED = (1, 10, 100)
+PAUSED = (1, 10, 100, 1000, 10_000)
+DISK_KEPT = 16 << 30  # that those which are paused leave free
 RANDOM_BYTES = "import os\nx = os.urandom({mb} * 1_000_000)"  # which cannot be compressed
-PARTS = ("cloche", "cloche-gateway", "cloche-broker", "cloche-wall", "cloche-dialer", "cloche-starter", "cloche-spawner")
 ZIPF = 1.1  # how unevenly paused sandboxes are called: the k-th as often as 1 / k ** ZIPF
 
 
@@ -101,45 +101,37 @@ def with_state(daemon: Daemon, most: int, count: int) -> List[Row]:
 
 def daemon_mib(daemon: Daemon) -> float:
     """Of all processes of the daemon itself."""
-    pids, found = [daemon.process.pid], []
-    while pids:
-        pid = pids.pop()
-        if read_text(f"/proc/{pid}/comm").strip() in PARTS:
-            found.append(pid)
-            pids += children_of(pid)
-    return sum(pss_mib(pid) for pid in found)
+    return sum(pss_mib(pid) for pid in parts(daemon))
+
+
+def disk_mib(daemon: Daemon) -> float:
+    """Of the daemon's data."""
+    return sum(os.lstat(os.path.join(path, name)).st_blocks * 512 for path, _dirs, names in os.walk(daemon.dir / "data") for name in names) / (1 << 20)
 
 
 def with_paused(daemon: Daemon, most: int, count: int) -> List[Row]:
     link, ids, rows, chance = daemon.unix(), [], [], random.Random(1)
     try:
         for n in up_to(PAUSED, most):
-            while len(ids) < n:
+            while len(ids) < n and shutil.disk_usage(daemon.dir).free > DISK_KEPT:
                 ids.append(link.create())
                 link.code(ids[-1], "x = [1]")
                 pause(link, ids[-1])
-            memory = daemon_mib(daemon)
+            if len(ids) < n:
+                print(f"bench: {len(ids)} Pythons are paused: more would leave less than {DISK_KEPT >> 30} GiB of the disk free")
+                break
+            memory, disk = daemon_mib(daemon), disk_mib(daemon)
             took = []
             for one in chance.choices(ids, [1 / k**ZIPF for k in range(1, n + 1)], k=count):
                 took.append(wake(link, one))
                 pause(link, one)
-            rows.append(row(SECTION, f"wake of one of {n} paused Pythons", took, point=Point("paused", "wake", n)))
+            rows.append(row(SECTION, f"wake of one of {n} paused Pythons", took, limit=30, limit_p99=300, point=Point("paused", "wake", n)))
             rows.append(row(SECTION, f"memory of the daemon, {n} paused", [memory], unit="MiB"))
+            rows.append(row(SECTION, f"disk of the daemon, {n} paused", [disk], unit="MiB"))
     finally:
         for one in ids:
             link.delete(one)
     return rows
-
-
-@contextmanager
-def on_cpus(n: int) -> Iterator[None]:
-    """This process, and all that it starts meanwhile."""
-    all_of_them = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, sorted(all_of_them)[:n])
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, all_of_them)
 
 
 def with_cpus(build: str, count: int) -> List[Row]:
@@ -156,15 +148,14 @@ def with_cpus(build: str, count: int) -> List[Row]:
                 calls = [call() for _ in range(count * 10)]
             finally:
                 daemon.close()
-        cpus = f"{n} CPU" + ("s" if n > 1 else "")
-        rows.append(row(SECTION, f"lives a second, {CLIENTS} clients, {cpus}", rates, unit="/s", more_is_better=True))
-        rows.append(row(SECTION, f"1+1, {cpus}", calls))
+        rows.append(row(SECTION, f"lives a second, {CLIENTS} clients, {cpus(n)}", rates, unit="/s", more_is_better=True))
+        rows.append(row(SECTION, f"1+1, {cpus(n)}", calls))
     return rows
 
 
-def run(pooled: Daemon, direct: Daemon, build: str, count: int, live: int, state_mb: int) -> List[Row]:
+def run(pooled: Daemon, direct: Daemon, build: str, count: int, live: int, state_mb: int, paused: int) -> List[Row]:
     rows = with_live(pooled, live, count)
     if shutil.which("criu", path="/usr/sbin:/usr/bin"):
         rows += with_state(direct, state_mb, max(count // 4, 2))
-        rows += with_paused(direct, live, count)
+        rows += with_paused(direct, paused, count)
     return rows + with_cpus(build, count)

@@ -8,6 +8,7 @@ import os
 import platform
 import re
 import subprocess
+import time
 from pathlib import Path
 from typing import Dict, Tuple
 
@@ -68,3 +69,41 @@ class Stolen:
     def percent(self) -> float:
         stolen, total = (now - before for now, before in zip(self._read(), self.before))
         return 100 * stolen / max(total, 1)
+
+
+ACCOUNTS = Path("/sys/fs/cgroup/cpuacct")
+
+
+class Account:
+    """CPU time of this process and of all that it starts from now on, daemons and sandboxes too. It is a control group of the v1 tree `cpuacct`; a host
+    without that tree has no account."""
+
+    WAIT_S = 10
+
+    def __init__(self) -> None:
+        self._group = ACCOUNTS / f"cloche-bench-{os.getpid()}"
+        self.is_there = (ACCOUNTS / "cpuacct.usage").exists()
+        if self.is_there:
+            self._home = re.search(r"^\d+:(?:\w+,)*cpuacct(?:,\w+)*:/(.*)$", Path("/proc/self/cgroup").read_text(), re.M).group(1)
+            self._group.mkdir()
+            (self._group / "cgroup.procs").write_text(str(os.getpid()))
+
+    def used_ms(self) -> float:
+        return int((self._group / "cpuacct.usage").read_text()) / 1e6
+
+    def close(self) -> None:
+        """When all that was started has ended."""
+        if not self.is_there:
+            return
+        (ACCOUNTS / self._home / "cgroup.procs").write_text(str(os.getpid()))
+        deadline = time.monotonic() + self.WAIT_S  # the last may still be ending
+        for path, _names, _files in os.walk(self._group, topdown=False):
+            while True:
+                try:
+                    os.rmdir(path)
+                    break
+                except OSError as error:
+                    if time.monotonic() > deadline:
+                        print(f"bench: {path} stays: {error}")
+                        break
+                    time.sleep(0.01)

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forks with memory, and pauses to disk, of a sandbox whose Python holds 100 MB."""
+"""Forks with memory, and pauses to disk: of a sandbox whose Python holds 100 MB, and of one with a web app that holds 64."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 import time
 from typing import Callable, Dict, List
+from urllib.parse import urlsplit
 
 from daemon import Daemon
-from link import Link
+from floor import Floors
+from link import Link, request
 from measure import Row, interleave, row, timed
 
 SECTION = "memory"
@@ -116,7 +119,53 @@ def pause(link: Link, box: str, took: Dict[str, list]) -> Callable[[], float]:
     return once
 
 
-def run(daemon: Daemon, count: int) -> List[Row]:
+APP_MB = 64
+APP_PORT = 8000
+APP = f"""
+import os
+from http.server import BaseHTTPRequestHandler, HTTPServer
+held = os.urandom({APP_MB} << 20)
+class Answer(BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = b"%d" % len(held)
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *words):
+        pass
+HTTPServer(("127.0.0.1", {APP_PORT}), Answer).serve_forever()
+"""
+
+
+def ask_app(link: Link, box: str) -> None:
+    """Until the app in it has answered through its preview."""
+    path = urlsplit(link.call("POST", f"/v1/sandboxes/{box}/ports", {"port": APP_PORT})["url"]).path
+    for _ in range(TRIES):
+        if link.exchange(request("GET", path, None, link.key)).data.endswith(b"%d" % (APP_MB << 20)):
+            return
+        time.sleep(0.1)
+    raise RuntimeError("the web app does not answer")
+
+
+def app_clones(link: Link, source: str, n: int) -> Callable[[], float]:
+    def once() -> float:
+        made: Dict[str, list] = {}
+
+        def both() -> None:
+            made.update(link.call("POST", f"/v1/sandboxes/{source}/fork", {"count": n, "memory": True}))
+            for one in made["sandboxes"]:
+                ask_app(link, one["id"])
+
+        took = timed(both)
+        for one in made["sandboxes"]:
+            link.delete(one["id"])
+        return took
+
+    return once
+
+
+def run(daemon: Daemon, floors: Floors, count: int) -> List[Row]:
     if shutil.which("criu", path="/usr/sbin:/usr/bin") is None:
         return []
     link = daemon.unix()
@@ -125,6 +174,16 @@ def run(daemon: Daemon, count: int) -> List[Row]:
     for box in boxes:
         link.code(box, LOAD)
     link.code(boxes[2], THREAD)
+    app = link.create(limits={"memory_mib": 512})
+    link.call("POST", f"/v1/sandboxes/{app}/execs", {"argv": ["python3", "-c", APP], "detached": True})
+    ask_app(link, app)
+    restores = {"resume": floors.restore(100), "app": floors.restore(APP_MB)}
+    cores = os.cpu_count() or 1
+
+    def copies(n: int) -> Callable[[], float]:
+        """What the kernel and Python take for so many, on all processors."""
+        return lambda: n * (floors.jail.cpu() + floors.warm.cpu()) / cores
+
     more: Dict[str, list] = {"resume": []}
     took = interleave({
         "one": (fork(link, boxes[0], 1), count),
@@ -135,17 +194,25 @@ def run(daemon: Daemon, count: int) -> List[Row]:
         "still": (standing_still(daemon, link, boxes[0]), count),
         "criu": (answering(link, boxes[2], 5, "criu"), count),
         "pause": (pause(link, boxes[1], more), count),
+        "app": (app_clones(link, app, 20), max(count // 3, 2)),
+        "floor five": (copies(5), count),
+        "floor ten": (copies(10), count),
+        "floor resume": (restores["resume"].once, count),
+        "floor app": (lambda: 20 * restores["app"].once() / cores, count),
     })
-    for box in boxes:
+    for box in (*boxes, app):
         link.delete(box)
+    for one in restores.values():
+        one.close()
     return [
         row(SECTION, "a fork with 100 MB of memory", took["one"], limit=400),
         row(SECTION, "five of them, in one call", took["five"], limit=1000),
-        row(SECTION, "five of them, until each has answered a call", took["imprint"], limit=100),
+        row(SECTION, "five of them, until each has answered a call", took["imprint"], limit=100, peer="floor: five jails and forks of a warm Python", peer_took=took["floor five"]),
         row(SECTION, "the same by CRIU", took["criu"]),
         row(SECTION, "twenty, until each has answered a call", took["twenty"], limit=300),
-        row(SECTION, "ten of a source that has not changed, until each has answered", took["again"], limit=30),
+        row(SECTION, "ten of a source that has not changed, until each has answered", took["again"], limit=30, peer="floor: ten jails and forks of a warm Python", peer_took=took["floor ten"]),
         row(SECTION, "longest call of the source while five are made", took["still"], limit=10),
         row(SECTION, "pause to disk, 100 MB, synced", took["pause"]),
-        row(SECTION, "resume from there, until it has answered a call", more["resume"], limit=50),
+        row(SECTION, "resume from there, until it has answered a call", more["resume"], limit=50, peer="floor: criu restore alone", peer_took=took["floor resume"]),
+        row(SECTION, f"twenty of a web app of {APP_MB} MiB, until each has answered", took["app"], limit=300, peer="floor: criu restore alone, on all processors", peer_took=took["floor app"]),
     ]

@@ -58,6 +58,7 @@ def pull_all(daemon: Daemon, registry: Registry, images: int, bases: int, mib: i
         write_base(path, mib)
         layers.append(registry.layer(path))
         alone.append(pull(daemon, f"bench-base-{i}", registry.image(f"bench/base-{i}", [layers[-1]])))
+        path.unlink()  # nobody fetches it again
     before = disk_mib(daemon)
     for i in range(images):
         path = registry.dir / f"task-{i}.tar"

@@ -8,15 +8,17 @@ import select
 import shutil
 import tempfile
 import time
-from typing import Callable, Dict, Generator, List, Optional
+from typing import Callable, Dict, Generator, List, Optional, Tuple
 
 import peers
+from cores import Spent, cpus, on_cpus
 from daemon import Daemon
 from link import Link, Reply, request
-from measure import Row, row
+from measure import Point, Row, row
 
 SECTION = "rollout"
 LIVE = 256
+PAPER = 16  # CPUs that this machine need not have
 TASK = b"6 7\n"
 EXECS = ("ls -l in.txt", "read a b < in.txt; echo $((a * b)) > out.txt", "test -s out.txt")  # look, solve, check
 
@@ -112,15 +114,48 @@ def bwrap_rollouts(live: int, count: int) -> Optional[Callable[[], float]]:
     return once
 
 
-def run(daemon: Daemon, count: int) -> List[Row]:
-    live = min(LIVE, count)
+def measured(daemon: Daemon, live: int, count: int) -> Tuple[float, Spent]:
+    """Seconds, and the CPU time that went into them."""
     links = [daemon.unix() for _ in range(live)]
     all_of(links, min(count, live))  # warms caches
-    took = [all_of(links, count)]
+    daemon.settle()
+    spent = Spent(daemon)
+    took = all_of(links, count)
+    spent.stop()
     for link in links:
         link.close()
-    bwrap = bwrap_rollouts(live, count)
-    peer = [bwrap()] if bwrap else []
+    return took, spent
+
+
+def on_paper(spent: Spent, count: int) -> List[Row]:
+    """How many a second a larger machine can give at most: all its CPUs at work, unless the busiest thread, which has one CPU, is behind."""
+    each, serial = spent.all_s / count, max(spent.busiest_s / count, 1e-6)
     return [
-        row(SECTION, f"{count} rollouts, {live} live", took, unit="s", limit=count / 50, peer=f"bwrap, {live} at a time", peer_took=peer),
+        row(SECTION, "CPU time of a rollout, without the client's", [each * 1000]),
+        row(SECTION, f"of it the daemon's busiest thread, {spent.busiest}", [serial * 1000]),
+        row(SECTION, f"rollouts a second at most, {cpus(PAPER)}, on paper", [min(PAPER / each, 1 / serial)], unit="/s", more_is_better=True,
+            point=Point("rollouts", "on paper", PAPER)),
     ]
+
+
+def run(daemon: Daemon, build: str, count: int) -> List[Row]:
+    live, most = min(LIVE, count), len(os.sched_getaffinity(0))
+    bwrap = bwrap_rollouts(live, count)
+
+    def curve(n: int, took: float, peer: List[float]) -> Row:
+        return row(SECTION, f"rollouts a second, {cpus(n)}", [count / took], unit="/s", more_is_better=True, peer="bwrap",
+                   peer_took=[count / s for s in peer], point=Point("rollouts", "measured", n))
+
+    took, spent = measured(daemon, live, count)
+    peer = [bwrap()] if bwrap else []
+    rows = [row(SECTION, f"{count} rollouts, {live} live", [took], unit="s", limit=count / 50, peer=f"bwrap, {live} at a time", peer_took=peer)]
+    if most > 1:
+        with on_cpus(1):
+            alone = Daemon(build, pool=True)
+            try:
+                took_alone, _ = measured(alone, live, count)
+            finally:
+                alone.close()
+            peer_alone = [bwrap()] if bwrap else []
+        rows.append(curve(1, took_alone, peer_alone))
+    return [*rows, curve(most, took, peer), *on_paper(spent, count)]

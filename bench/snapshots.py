@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import Callable, Dict, List
 
 from daemon import Daemon
+from floor import Floors
 from link import Link
 from measure import Row, interleave, row, timed
 
@@ -48,7 +50,7 @@ def fork(link: Link, source: str) -> Callable[[], float]:
     return once
 
 
-def run(daemon: Daemon, count: int) -> List[Row]:
+def run(daemon: Daemon, floors: Floors, count: int) -> List[Row]:
     link = daemon.unix()
     source = link.create()
     link.call("POST", f"/v1/sandboxes/{source}/execs", {"shell": f"mkdir d; for i in $(seq {FILES}); do echo $i > d/$i; done"})
@@ -58,11 +60,12 @@ def run(daemon: Daemon, count: int) -> List[Row]:
         "from": (start(link, {"snapshot": saved}), count),
         "template": (start(link, {}), count),
         "fork": (fork(link, source), max(count // 10, 3)),
+        "floor": (lambda: floors.jail.cpu() / (os.cpu_count() or 1), count),
     })
     link.call("DELETE", f"/v1/snapshots/{saved}")
     link.delete(source)
     return [
         row(SECTION, f"snapshot of {FILES:,} files, on disk", took["save"], limit=20),
         row(SECTION, "create from it, without a pool", took["from"], peer="from a template, without a pool", peer_took=took["template"]),
-        row(SECTION, f"a fork of its files, each of {FORKS}", took["fork"], limit=5),
+        row(SECTION, f"a fork of its files, each of {FORKS}", took["fork"], limit=3, peer="floor: a jail's CPU over all processors", peer_took=took["floor"]),
     ]

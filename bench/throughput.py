@@ -10,7 +10,9 @@ from typing import Callable, Dict, Generator, List, Optional
 
 import peers
 from daemon import Daemon
+from floor import Floors
 from link import Link, Reply, request
+from machine import Account
 from measure import Row, interleave, row
 
 SECTION = "throughput"
@@ -83,12 +85,27 @@ def bwrap_per_second(*words: str) -> Optional[Callable[[], float]]:
     return once
 
 
-def run(daemon: Daemon, rounds: int) -> List[Row]:
+def cpu_of_life(account: Account, links: List[Link]) -> Optional[Callable[[], float]]:
+    """Milliseconds of CPU, the client's among them. What the kernel leaves to its own threads is not in it."""
+    if not account.is_there:
+        return None
+
+    def once() -> float:
+        start, before = time.perf_counter(), account.used_ms()
+        rate = per_second(links, lambda: life("print(1)"))
+        return (account.used_ms() - before) / (rate * (time.perf_counter() - start))
+
+    return once
+
+
+def run(daemon: Daemon, account: Account, floors: Floors, rounds: int) -> List[Row]:
     links = [daemon.unix() for _ in range(CLIENTS)]
     took = interleave(
         {
             "life": (lambda: per_second(links, lambda: life("print(1)")), rounds),
             "run": (lambda: per_second(links, one_call), rounds),
+            "cpu": (cpu_of_life(account, links), rounds),
+            "floor": (lambda: floors.jail.cpu() + floors.warm.cpu(), rounds * 20),
             "bwrap python3": (bwrap_per_second(peers.PYTHON, "-c", "print(1)"), rounds),
             "bwrap true": (bwrap_per_second(peers.TRUE), rounds),
         }
@@ -98,7 +115,10 @@ def run(daemon: Daemon, rounds: int) -> List[Row]:
     rate = {"unit": "/s", "more_is_better": True}
     python = {"peer": f"bwrap python3 -c, {CLIENTS} at a time", "peer_took": took["bwrap python3"]}
     true = {"peer": f"bwrap true, {CLIENTS} at a time", "peer_took": took["bwrap true"]}
-    return [
-        row(SECTION, f"create + print(1) + delete, {CLIENTS} clients", took["life"], limit=200, **rate, **python),
-        row(SECTION, f"POST /v1/run true, {CLIENTS} clients", took["run"], **rate, **true),
+    rows = [
+        row(SECTION, f"create + print(1) + delete, {CLIENTS} clients", took["life"], limit=300, **rate, **python),
+        row(SECTION, f"POST /v1/run true, {CLIENTS} clients", took["run"], times=1, **rate, **true),
     ]
+    if took["cpu"]:
+        rows.append(row(SECTION, "CPU of a create + print(1) + delete", took["cpu"], limit=4, peer="floor: a jail and a fork of a warm Python", peer_took=took["floor"]))
+    return rows

@@ -12,7 +12,7 @@ import pytest
 from cloche import Client
 
 from harness import audit, progress
-from harness.daemon import ENGINE, PATIENCE, ROOT, SANDBOX_ENV, Crashed, Daemon, check_parts, end
+from harness.daemon import ENGINE, PATIENCE, ROOT, SANDBOX_ENV, Crashed, Daemon, check_parts, end, remove_abandoned
 from harness.internet import Internet
 from harness.npm import NPM, made_once, run
 from harness.running import running
@@ -46,6 +46,8 @@ def of_suite(daemon):
 
 def pytest_configure(config):
     config.pluginmanager.register(progress)
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        remove_abandoned()
 
 
 def has_machine(item):

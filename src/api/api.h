@@ -40,7 +40,7 @@ struct login_peer {
 };
 
 /* Requests by route (the last row: none of ours) and class of status. */
-#define API_ROUTES_MAX 256
+#define API_ROUTES_MAX 320
 struct http_counts {
 	uint64_t requests[API_ROUTES_MAX + 1][6];
 	uint64_t bytes_out;
@@ -62,6 +62,10 @@ struct api { /* the http_app's arg; the daemon owns it */
 	/* Passes a request whose body has been read on to the node that has the sandbox of that
 	 * name. 1: it does, or http_go_on() follows. 0: no other node has one. NULL: no cluster. */
 	int (*pass_by_name)(struct http_req *req, const char *name, struct err *err);
+	/* A request whose body or query names what may be on another node. 1: that node answers,
+	 * or http_go_on() follows; 0: it is this node's. NULL: no cluster. lead_elsewhere() calls
+	 * it. */
+	int (*lead)(struct http_req *req, struct err *err);
 	/* A create, before it is tried here, and again when it was refused here. 1: another node
 	 * makes it, or http_go_on() follows; 0: this one does, or it is refused. NULL: no
 	 * cluster. */

@@ -104,7 +104,8 @@ static int ask_others(struct http_req *req, const char *secret, struct err *err)
 		return 1;
 	(void)late_reply_take(late, NULL);
 	return ask == NODE_ASK_CUT
-	               ? node_refuse(err, "this node does not know the key, and cannot ask")
+	               ? node_refuse(err,
+	                             "this node does not know the key, and cannot ask the cluster")
 	               : 0;
 }
 

@@ -151,12 +151,12 @@ static const struct http_route routes[] = {
 	{HTTP_POST,   "/v1/backups",      create_backup,    HTTP_BODY_NONE,   SCOPE_ADMIN, NO_QUERY},
 
 	{HTTP_GET,    "/v1/usage",        get_usage,        HTTP_BODY_NONE,   SCOPE_READ, QUERY("from", "to", "group_by", "project", "limit", "cursor")},
-	{HTTP_GET,    "/v1/history",      get_history,      HTTP_BODY_NONE,   SCOPE_READ, QUERY("scope", "id", "range")},
-	{HTTP_GET,    "/v1/history/running", list_history_running, HTTP_BODY_NONE, SCOPE_READ, QUERY("at_us", "project", "limit", "cursor")},
+	{HTTP_GET,    "/v1/history",      get_history,      HTTP_BODY_NONE,   SCOPE_READ, QUERY("scope", "id", "range", "node")},
+	{HTTP_GET,    "/v1/history/running", list_history_running, HTTP_BODY_NONE, SCOPE_READ, QUERY("at_us", "project", "limit", "cursor", "node")},
 	{HTTP_GET,    "/metrics",         get_metrics,      HTTP_BODY_NONE,   SCOPE_ADMIN, NO_QUERY},
-	{HTTP_GET,    "/v1/events",       list_events,      HTTP_BODY_NONE,   SCOPE_READ, QUERY("after", "limit", "type", "sandbox_id", "follow", "all", "audit", "figures", "who", "address", "text", "since", "until", "newest", "before")},
-	{HTTP_GET,    "/v1/events/head",  get_events_head,  HTTP_BODY_NONE,   SCOPE_READ, QUERY("all", "audit")},
-	{HTTP_GET,    "/v1/events/seals", get_event_seals,  HTTP_BODY_NONE,   SCOPE_READ, QUERY("all")},
+	{HTTP_GET,    "/v1/events",       list_events,      HTTP_BODY_NONE,   SCOPE_READ, QUERY("after", "limit", "type", "sandbox_id", "follow", "all", "audit", "figures", "who", "address", "text", "since", "until", "newest", "before", "node")},
+	{HTTP_GET,    "/v1/events/head",  get_events_head,  HTTP_BODY_NONE,   SCOPE_READ, QUERY("all", "audit", "node")},
+	{HTTP_GET,    "/v1/events/seals", get_event_seals,  HTTP_BODY_NONE,   SCOPE_READ, QUERY("all", "node")},
 
 	{HTTP_GET,    "/v1/quota",        get_quota,        HTTP_BODY_NONE,   SCOPE_READ, NO_QUERY},
 	{HTTP_GET,    "/v1/projects/{project_id}/quota", get_project_quota, HTTP_BODY_NONE, SCOPE_ADMIN, NO_QUERY},

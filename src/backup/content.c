@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backup/content.h"
 
-#include "backup/content_inside.h"
+#include "backup/content_private.h"
 
 #include <openssl/evp.h>
 #include <stdio.h>
@@ -181,7 +181,7 @@ static int damaged(const struct content *c, const char *path, struct err *err)
 	(void)err_set(err, ERR_FILE_INVALID, 0,
 	              "the backup '%s' is damaged: '%s' is not what it was", c->path, path);
 	return err_hint(err,
-	                "remove that file and make a backup: what is still there is copied anew");
+	                "remove that file and make a backup: it copies again what is still there");
 }
 
 int content_get(struct content *c, const struct digest *digest, struct buf *out, struct err *err)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Content in a directory. Only root may read it: it holds the files of all tenants. */
-#include "backup/content_inside.h"
+#include "backup/content_private.h"
 
 #include "base/fd.h"
 #include "base/fs/dir_reader.h"
@@ -55,7 +55,7 @@ static int read_file(struct content *c, const char *path, struct buf *out, struc
 	if (r < 0) {
 		(void)err_set(err, ERR_FILE_INVALID, -r,
 		              "the backup '%s' is damaged: '%s' is missing", c->path, path);
-		return err_hint(err, "make a backup: what is still there is copied anew");
+		return err_hint(err, "make a backup: it copies again what is still there");
 	}
 	buf_commit(out, (size_t)st.st_size);
 	return 0;

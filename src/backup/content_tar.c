@@ -4,7 +4,7 @@
  * reading, the places of its entries are found once. Only heads that we write (content.h) are
  * accepted.
  */
-#include "backup/content_inside.h"
+#include "backup/content_private.h"
 
 #include "base/fd.h"
 #include "tar/format.h"

@@ -454,7 +454,7 @@ static bool is_subvolume(const struct part *p)
 static int put_layers(struct restore *rs, struct err *err)
 {
 	int r = storage_open(&rs->storage, rs->spec->data_dir, /* is_plain= */ false,
-	                     /* reserve= */ 0, err);
+	                     /* reserve= */ 0, /* ahead= */ 0, err);
 
 	if (r == 0)
 		r = storage_grow(&rs->storage, manifest_bytes(rs->manifest), err);

@@ -5,7 +5,7 @@
  * are made. So all earlier requests have begun and no later one has, and the database and the
  * copies are of one moment.
  */
-#include "broker/inside.h"
+#include "broker/broker_private.h"
 
 struct backup_wait {
 	struct broker *broker;

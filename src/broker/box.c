@@ -19,7 +19,7 @@
  * cgroups and disk in use.
  */
 #include "base/log.h"
-#include "broker/inside.h"
+#include "broker/broker_private.h"
 
 #include <assert.h>
 #include <string.h>

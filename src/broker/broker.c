@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "broker/adopt.h"
-#include "broker/inside.h"
+#include "broker/broker_private.h"
 #include "engine/linux/namespaces.h"
 
 #include <assert.h>
@@ -205,6 +205,7 @@ int broker_new(const struct broker_config *config, loop_fn fn, void *arg, struct
 	list_init(&b->boxes);
 	list_init(&b->seals);
 	list_init(&b->takes);
+	list_init(&b->sealed_waits);
 	list_init(&b->copies);
 	r = broker_start(b, err);
 	if (r < 0) {
@@ -228,6 +229,7 @@ void broker_free(struct broker *b)
 			engines[i]->leave(b->hosts[i]);
 	seals_free(b);
 	exchange_free(b);
+	sealed_free(b);
 	volumes_free(b);
 	loop_child_remove(b->syncer);
 	while ((box = list_first(&b->boxes, struct box, link))) {

@@ -55,6 +55,10 @@ static const struct {
 	[MSG_IMAGE_FETCH] = {.has_id = false},
 	[MSG_IMAGE_TAKE] = {.has_id = false},
 	[MSG_IMAGE_DROP] = {.has_id = false},
+	[MSG_SEALED_OPEN] = {.has_id = false},
+	[MSG_SEALED_CLOSE] = {.has_id = false},
+	[MSG_SEALED_DROP] = {.has_id = false},
+	[MSG_GATEWAY_KEY] = {.has_id = false},
 };
 
 static bool ends(const char *text, size_t size)
@@ -323,6 +327,23 @@ static int check_claim(const struct msg_request *req, struct err *err)
 	return r;
 }
 
+static int check_sealed(const struct msg_request *req, struct err *err)
+{
+	const struct sealed_file_spec *s = &req->sealed;
+	int r = check_range("number", s->number, 1, UINT64_MAX, err);
+
+	if (r < 0 || req->op != MSG_SEALED_OPEN)
+		return r;
+	if (digest_is_zero(&s->class))
+		return err_field(err, "class", "is missing");
+	r = check_range("bytes", s->bytes, 1, IMAGE_MOST, err);
+	if (r == 0)
+		r = check_range("is_fetched", s->is_fetched, 0, 1, err);
+	if (r == 0 && s->is_fetched && digest_is_zero(&s->digest))
+		r = err_field(err, "digest", "is missing");
+	return r;
+}
+
 static int check_dial(const struct msg_request *req, struct err *err)
 {
 	if (req->dial.family != AF_INET && req->dial.family != AF_INET6)
@@ -369,6 +390,8 @@ int check_request(const struct msg_request *req, size_t len, size_t n_fds,
 		return check_image(req, err);
 	if (req->op >= MSG_IMAGE_SHARE && req->op <= MSG_IMAGE_DROP)
 		return check_claim(req, err);
+	if (req->op >= MSG_SEALED_OPEN && req->op <= MSG_SEALED_DROP)
+		return check_sealed(req, err);
 	if (req->op == MSG_SNAPSHOT)
 		return check_snapshot(req, err);
 	if (req->op == MSG_SNAPSHOT_REMOVE)

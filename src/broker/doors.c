@@ -5,7 +5,7 @@
  * waits for that. If a guest does not release its card, its door is closed all the same.
  */
 #include "base/log.h"
-#include "broker/inside.h"
+#include "broker/broker_private.h"
 
 #include <string.h>
 

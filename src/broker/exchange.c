@@ -4,7 +4,7 @@
  * be filled, and what was filled is checked before it has a name
  * (engine/template/image_exchange.h).
  */
-#include "broker/inside.h"
+#include "broker/broker_private.h"
 
 struct take {
 	struct list link; /* in the broker's takes */
@@ -35,6 +35,17 @@ int exchange_do_fetch(struct broker *b, const struct msg_request *req, struct ms
 	int r = lacks(b, &reply->err);
 
 	return r < 0 ? r : b->base->fetch_image(b->hosts[0], &req->claim, fds, &reply->err);
+}
+
+int exchange_do_key(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                    int *fds)
+{
+	(void)req;
+	(void)fds;
+	if (b->base->gateway_key)
+		return b->base->gateway_key(b->hosts[0], reply->gateway_key, &reply->err);
+	return err_set(&reply->err, ERR_UNSUPPORTED, 0, "engine %s keeps no key of a cluster",
+	               b->base->name);
 }
 
 static void on_taken(const struct image_build_result *result, const struct err *err, void *arg)

@@ -8,7 +8,7 @@
  * next gateway asks for the state that its records have.
  */
 #include "base/units.h"
-#include "broker/inside.h"
+#include "broker/broker_private.h"
 
 #include <string.h>
 

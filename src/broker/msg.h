@@ -44,16 +44,21 @@ enum msg_op {
 	MSG_BACKUP,          /* freezes all that is kept as it is now; reply when that is done */
 	MSG_BACKUP_END,      /* removes the frozen copies; reply when they are gone; none: fine */
 	MSG_SYNC,            /* reply when all layers are on disk as they are now; one at a time */
-	MSG_OWNER,       /* sets the owner of a sandbox's layer or a volume; gone already: fine */
-	MSG_VOLUME_COPY, /* makes one with the files of another; reply when it exists */
-	MSG_IMAGE_SHARE, /* reply carries an fd to read an image by, and its seal */
-	MSG_IMAGE_FETCH, /* reply carries an fd to fill; none: the image is here */
-	MSG_IMAGE_TAKE,  /* what was filled, or is here: reply when it was checked and has its name
-	                  */
-	MSG_IMAGE_DROP,  /* nobody fills it any more; unknown: fine */
-	MSG_ENDED = 64,  /* broker to gateway, unasked: the guest's first process died; cause below.
-	                    Tag 0 */
-	MSG_DISK,        /* likewise: the state of the host's disk has changed */
+	MSG_OWNER,        /* sets the owner of a sandbox's layer or a volume; gone already: fine */
+	MSG_VOLUME_COPY,  /* makes one with the files of another; reply when it exists */
+	MSG_IMAGE_SHARE,  /* reply carries an fd to read an image by, and its seal */
+	MSG_IMAGE_FETCH,  /* reply carries an fd to fill; none: the image is here */
+	MSG_IMAGE_TAKE,   /* what was filled, or is here: reply when it was checked and has its name
+	                   */
+	MSG_IMAGE_DROP,   /* nobody fills it any more; unknown: fine */
+	MSG_SEALED_OPEN,  /* reply carries an fd to fill with the files of a snapshot */
+	MSG_SEALED_CLOSE, /* it is full: reply when it was hashed, with its seal and an fd to read
+	                   */
+	MSG_SEALED_DROP,  /* nobody fills it any more; unknown: fine */
+	MSG_GATEWAY_KEY,  /* reply has the key of what the gateways of the cluster share */
+	MSG_ENDED = 64, /* broker to gateway, unasked: the guest's first process died; cause below.
+	                   Tag 0 */
+	MSG_DISK,       /* likewise: the state of the host's disk has changed */
 };
 
 struct msg_request {
@@ -92,7 +97,8 @@ struct msg_request {
 		struct volume_spec volume; /* of MSG_VOLUME_REMOVE only its id */
 		struct volume_copy_spec volume_copy;
 		struct digest image;
-		struct image_claim claim; /* of MSG_IMAGE_DROP only its image */
+		struct image_claim claim;       /* of MSG_IMAGE_DROP only its image */
+		struct sealed_file_spec sealed; /* of MSG_SEALED_CLOSE and _DROP only its number */
 		struct {
 			char layer[ID_SIZE]; /* of kind "sb" or "vo" */
 			uint64_t number;     /* below 2^48; of a project, by the gateway */
@@ -135,11 +141,13 @@ struct msg_reply {
 		struct guest_usage usage;
 		struct image_build_result seal;
 		struct image_info image;
-		struct image_shared shared; /* of MSG_IMAGE_SHARE and MSG_IMAGE_TAKE */
+		struct image_shared shared;       /* of MSG_IMAGE_SHARE and MSG_IMAGE_TAKE */
+		struct sealed_file_result sealed; /* of MSG_SEALED_CLOSE */
 		struct snapshot_info snapshot;
 		struct volume_info volume;
 		struct backup_counts backup;
 		struct host_disk disk; /* DISK */
+		uint8_t gateway_key[32];
 		struct {
 			uint32_t sockets; /* bits of enum door_socket */
 		} door;

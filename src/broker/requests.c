@@ -4,8 +4,8 @@
  * one last reply: at once, or when the box or the engine is done.
  */
 #include "base/log.h"
+#include "broker/broker_private.h"
 #include "broker/check.h"
-#include "broker/inside.h"
 
 #include <string.h>
 #include <sys/statvfs.h>
@@ -362,6 +362,10 @@ static int (*const requests[])(struct broker *b, const struct msg_request *req,
 	[MSG_IMAGE_FETCH] = exchange_do_fetch,
 	[MSG_IMAGE_TAKE] = exchange_do_take,
 	[MSG_IMAGE_DROP] = exchange_do_drop,
+	[MSG_SEALED_OPEN] = sealed_do_open,
+	[MSG_SEALED_CLOSE] = sealed_do_close,
+	[MSG_SEALED_DROP] = sealed_do_drop,
+	[MSG_GATEWAY_KEY] = exchange_do_key,
 };
 
 /* Refuses requests that need disk space when only the reserve is left. Running sandboxes go on. */
@@ -370,7 +374,7 @@ static int check_disk(struct broker *b, uint32_t op, struct err *err)
 	struct host_disk disk;
 
 	if ((op != MSG_CREATE && op != MSG_SEAL && op != MSG_SNAPSHOT && op != MSG_VOLUME &&
-	     op != MSG_VOLUME_COPY && op != MSG_IMAGE_FETCH) ||
+	     op != MSG_VOLUME_COPY && op != MSG_IMAGE_FETCH && op != MSG_SEALED_OPEN) ||
 	    !b->base->disk)
 		return 0;
 	b->base->disk(b->hosts[0], &disk);

@@ -3,7 +3,7 @@
  * Images: seals them, lists them and removes them. A seal is identified by its tag, so the gateway
  * can cancel only seals that it has asked for.
  */
-#include "broker/inside.h"
+#include "broker/broker_private.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Snapshots: takes them, lists them and removes them. */
-#include "broker/inside.h"
+#include "broker/broker_private.h"
 
 #include <string.h>
 

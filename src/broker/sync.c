@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A child syncs the layers to disk, so that only the request for it has to wait. */
-#include "broker/inside.h"
+#include "broker/broker_private.h"
 
 static void on_synced(struct loop *loop, int wait_status, void *arg)
 {

@@ -4,7 +4,7 @@
  * volumes. None of this takes long but a copy, which is answered later. A broker that leaves does
  * not wait for copies: nothing is left of them then.
  */
-#include "broker/inside.h"
+#include "broker/broker_private.h"
 
 static int refuse(const struct broker *b, struct err *err)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "build/bases.h"
 
+#include "build/build_private.h"
 #include "build/dockerfile/dockerfile_plan.h"
-#include "build/inside.h"
 #include "build/recipe/recipe.h"
 #include "build/transfer/image_find.h"
 #include "sandbox/storage/template.h"

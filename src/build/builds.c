@@ -3,7 +3,7 @@
  * All builds of this daemon: which wait, which run, which are remembered. The oldest ended builds
  * are forgotten, with their logs.
  */
-#include "build/inside.h"
+#include "build/build_private.h"
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -86,6 +86,7 @@ static int open_log_dir(struct builds *bs, struct err *err)
 static void make_rooms(struct builds *bs)
 {
 	bs->import_room = (struct fair_room){.most = 4, .always = 1};
+	bs->pull_room = (struct fair_room){.most = 1024, .always = 4};
 	bs->export_room = (struct fair_room){.most = 4, .always = 1};
 	bs->view_room = (struct fair_room){.most = 8, .always = 1};
 	bs->volume_room = (struct fair_room){.most = 64, .always = 4};
@@ -109,6 +110,8 @@ int builds_open(const struct builds_config *config, struct builds **ret, struct 
 	list_init(&bs->vm_templates);
 	list_init(&bs->parcels);
 	make_rooms(bs);
+	bs->next_import = loop_timer_new(config->loop, imports_begin_queued, bs);
+	shared_snapshots_open(bs);
 	r = open_log_dir(bs, err);
 	if (r == 0)
 		r = store_builds_open(config->store, &bs->rows, err);
@@ -131,9 +134,12 @@ void builds_close(struct builds *bs)
 	imports_close(bs);
 	image_pulls_close(bs);
 	exports_close(bs);
+	shared_snapshots_close(bs);
 	views_close(bs);
 	parcels_close(bs);
+	loop_timer_free(bs->next_import);
 	fair_room_done(&bs->import_room);
+	fair_room_done(&bs->pull_room);
 	fair_room_done(&bs->export_room);
 	fair_room_done(&bs->view_room);
 	fair_room_done(&bs->volume_room);
@@ -334,6 +340,7 @@ void builds_resume(struct builds *bs)
 	trim(bs);
 	set_trim(bs, NULL);
 	start_some(bs);
+	shared_snapshots_begin(bs);
 }
 
 bool builds_need(const struct digest *image, void *arg)

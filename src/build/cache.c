@@ -3,7 +3,7 @@
  * The image of each step's result, by the step's key. The cache is bounded in bytes: the least
  * recently used entry is forgotten first, and its image is removed unless it is needed elsewhere.
  */
-#include "build/inside.h"
+#include "build/build_private.h"
 
 #include "base/clock.h"
 #include "base/log.h"

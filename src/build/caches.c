@@ -2,7 +2,7 @@
 #include "build/caches.h"
 
 #include "base/units.h"
-#include "build/inside.h"
+#include "build/build_private.h"
 #include "build/part.h"
 #include "sandbox/storage/volume.h"
 

@@ -3,7 +3,7 @@
  * guest's, so it is only copied here: the sandbox that gets it unpacks it. */
 #include "build/carry.h"
 
-#include "build/inside.h"
+#include "build/build_private.h"
 #include "build/parcel.h"
 #include "build/part.h"
 #include "sandbox/fileops/file_call.h"

@@ -3,7 +3,7 @@
  * the agent has room, and unpacked inside. */
 #include "build/fill.h"
 
-#include "build/inside.h"
+#include "build/build_private.h"
 #include "build/parcel.h"
 #include "build/part.h"
 #include "sandbox/fileops/file_call.h"

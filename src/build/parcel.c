@@ -3,7 +3,7 @@
 
 #include "base/fd.h"
 #include "base/fs/dir_reader.h"
-#include "build/inside.h"
+#include "build/build_private.h"
 
 #include <errno.h>
 #include <fcntl.h>

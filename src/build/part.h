@@ -4,7 +4,7 @@
  * A build of a Dockerfile (build/dockerfile/dockerfile_plan.h): its parts, one after the other, and
  * what they start from. No I/O here.
  */
-#include "build/inside.h"
+#include "build/build_private.h"
 
 /* A path of another stage or image that a part copies from. */
 struct part_carry {

@@ -8,7 +8,7 @@
  * (OPTIONS "[]" or apt's own, such as "[trusted=yes]"). Sources of the host's suite are used for
  * other suites too: their name replaces the host's.
  */
-#include "build/inside.h"
+#include "build/build_private.h"
 
 #define PLAN_KEY_SIZE 65
 

@@ -3,7 +3,7 @@
 
 #include "base/log.h"
 #include "build/bases.h"
-#include "build/inside.h"
+#include "build/build_private.h"
 #include "build/recipe/package.h"
 #include "sandbox/code/language.h"
 #include "sandbox/storage/image.h"
@@ -96,8 +96,7 @@ static int refuse_host(const struct builds *bs, const char *template, struct err
 	(void)err_field(err, "packages",
 	                "they are installed into a template's image, and `host` has none");
 	if (template)
-		return err_hint(err, "name another template; 'cloche template ls' tells which "
-		                     "there are");
+		return err_hint(err, "name another template: 'cloche template ls' lists them");
 	return err_hint(err, "the template '%s' is not there yet: cloche template build %s",
 	                wanted ? wanted : "python", wanted ? wanted : "python");
 }

@@ -3,7 +3,7 @@
  * What others learn of a build: its log, line by line; its entries in the event log; and its
  * watchers, which are called once per turn if there is something new.
  */
-#include "build/inside.h"
+#include "build/build_private.h"
 
 #include <string.h>
 

@@ -65,7 +65,7 @@ static const struct {
 	{"mcp",     cmd_mcp,        "serve sandboxes to an agent over stdin and stdout (MCP)"},
 	{"serve",   serve_command,  "run the daemon"},
 	{"settings", cmd_settings,  "show the daemon's settings, and where each value comes from"},
-	{"cluster", cmd_cluster,    "make several machines one: make a cluster, invite nodes, say how it is"},
+	{"cluster", cmd_cluster,    "make several machines one: make a cluster, invite nodes, show their state"},
 	{"node",    cmd_node,       "join a cluster, and list its nodes"},
 	{"backup",  cmd_backup,     "copy all that the daemon keeps, while it runs"},
 	{"restore", cmd_restore,    "put a backup back into an empty data directory"},

@@ -11,9 +11,9 @@
  * A node sends a numbered beat every beat_us. One that the database has stored and answered gives
  * it a right, which lasts fence_after_us from when that beat was *sent*. Others (watch.h) may take
  * over only when they have seen no newer beat for fence_after_us + margin_us, counted from after it
- * was stored. Sent is before stored and stored before seen, so the right has ended whenever
- *somebody may act. margin_us is for clocks that run at different speeds and for the time that
- * standing still takes.
+ * was stored. A beat is sent before it is stored, and stored before it is seen. So the right has
+ * ended when another node may act. margin_us allows for clocks that run at different speeds, and
+ * for the time that it takes to stop.
  *
  * No wall clock decides anything. Where this node's wall clock and steady clock part, the machine
  * was stopped by its host and the steady clock may have stood still: the right is

@@ -14,9 +14,9 @@
  *	- Calls are numbered, and the database refuses a number that is not above the last one it
  *	  took. Else a late call to have less could undo a later answer that has granted more.
  *
- * What is not needed for LEASE_IDLE_US goes back, or at once when the database asks for it because
- * somebody else has found nothing left. A node that is lost (fence.h) has ended all before its
- *leases are given to others.
+ * What is not needed for LEASE_IDLE_US goes back. It goes back at once if the database asks for it,
+ * because another node found nothing left. A node that is lost (fence.h) has ended its sandboxes
+ * before its leases are given to others.
  */
 #include "base/auto.h"
 

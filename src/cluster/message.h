@@ -11,9 +11,9 @@
  *	gateway ─► member	CALL: something of the database, or of the
  *				store of objects, with a file	◄─ ANSWER
  *
- * seq is the asker's own number, never 0; an answer bears it again. What is asked and not answered
- * when the member ends has failed: the gateway says so to whoever waits. A message that answers
- * nothing has seq 0.
+ * seq is the asker's own number, never 0; the answer has the same. Calls that were not answered
+ * when the member ends have failed, and the gateway tells those who wait. A message that is no
+ * answer and wants none has seq 0.
  *
  * The two ends are src/daemon/gateway/cluster_link.h and src/member/gateway_link.h.
  */

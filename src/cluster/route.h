@@ -3,8 +3,8 @@
 /*
  * Which node answers a request that names an id: the decisions alone, without I/O.
  *
- *	client ─► A ─hop─► B		B owns the id and answers, or says `moved` to N, or `not
- *found` A ─hop─► N		A has asked B: A turns to N. B never passes a hop on.
+ *	client ─► A ─hop─► B	B owns the id and answers, or says `moved` to N, or `not found`
+ *	          A ─hop─► N	after `moved`, A itself asks N: B never passes a hop on
  *
  * A node looks first at its own fleet, then at its forwarding cache, then at the id's tag. The
  * node of a tag has all forwarding rows of its tags, so what it does not know does not exist. Only

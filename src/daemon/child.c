@@ -209,6 +209,7 @@ int broker_main(const struct site *site, int gateway_fd, int control_fd)
 	                 .is_plain_storage = c->is_plain_storage,
 	                 .sandboxes_max = sandboxes_max,
 	                 .disk_reserve = c->disk_reserve,
+	                 .disk_ahead = c->disk_ahead,
 	                 .disk_share = c->quota_disk_share,
 	                 .is_vm_emulated = c->is_vm_emulated,
 	                 .vm_boot_us = c->vm_boot_ms * 1000},

@@ -51,6 +51,7 @@ char *doctor_json(uint32_t sandboxes);
 /* What the commands of a cluster need of the settings. */
 struct cluster_settings {                              /* for free() */
 	char *data_dir, *run_dir, *postgres, *address; /* the last two NULL: not set */
+	uint64_t certificate_ms;
 };
 /* file: NULL for the usual one. */
 must_check int cluster_settings_read(struct cluster_settings *ret, const char *file,

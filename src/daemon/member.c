@@ -21,14 +21,17 @@ static int write_order(const struct site *site, int link_fd, int control_fd, int
 	const struct config *c = site->config;
 	const uint64_t period_us = c->watchdog_ms ? watchdog_period_us(c->watchdog_ms) : 0;
 	auto_json json_t *order = json_pack(
-		"{ss ss ss ss ss* ss* ss* ss* ss* ss* sI sI sI sI}", "command", "member",
+		"{ss ss ss ss ss* ss* ss* ss* ss* ss* sI sI sI sI sI sI sI}", "command", "member",
 		"data_dir", c->data_dir, "run_dir", c->run_dir, "postgres", c->cluster_postgres,
 		"address", c->cluster_address, "objects", c->cluster_objects, "objects_endpoint",
 		c->cluster_objects_endpoint, "objects_region", c->cluster_objects_region,
 		"objects_credentials", c->cluster_objects_credentials, "objects_ca",
-		c->cluster_objects_ca, "beat_ms", (json_int_t)(period_us / 1000), "log_level",
-		(json_int_t)c->log_level, "link_fd", (json_int_t)link_fd, "control_fd",
-		(json_int_t)control_fd);
+		c->cluster_objects_ca, "objects_collect_s",
+		(json_int_t)(c->cluster_objects_collect_ms / 1000), "objects_collect_most",
+		(json_int_t)c->cluster_objects_collect_most, "certificate_s",
+		(json_int_t)(c->cluster_certificate_ms / 1000), "beat_ms",
+		(json_int_t)(period_us / 1000), "log_level", (json_int_t)c->log_level, "link_fd",
+		(json_int_t)link_fd, "control_fd", (json_int_t)control_fd);
 	auto_free char *text = json_dumps(order, JSON_COMPACT);
 	auto_fd int fd = memfd_create("order", MFD_CLOEXEC);
 
@@ -76,6 +79,7 @@ int cluster_settings_read(struct cluster_settings *ret, const char *file, struct
 			.run_dir = xstrdup(c.run_dir),
 			.postgres = c.cluster_postgres ? xstrdup(c.cluster_postgres) : NULL,
 			.address = c.cluster_address ? xstrdup(c.cluster_address) : NULL,
+			.certificate_ms = c.cluster_certificate_ms,
 		};
 	config_done(&c);
 	return r;

@@ -177,6 +177,24 @@ struct image_shared {
 	struct image_bases bases;
 };
 
+struct sealed_file_spec {           /* files of a snapshot (template/sealed_file.h) */
+	uint64_t number;            /* the gateway's own */
+	uint64_t bytes;             /* is_fetched: its size; else the most it may have */
+	uint64_t generation;        /* of its sandbox's snapshots */
+	struct digest class;        /* whose it is: project, sandbox and snapshot */
+	struct digest digest, seal; /* is_fetched: what it must be, and a broker's word for it */
+	uint32_t is_fetched;        /* 1: from elsewhere */
+	uint32_t reserved;
+};
+
+struct sealed_file_result {
+	uint64_t bytes;
+	struct digest digest, seal;
+};
+/* fd: to read, borrowed; -1 with an err. */
+typedef void (*sealed_file_fn)(const struct sealed_file_result *result, int fd,
+                               const struct err *err, void *arg);
+
 struct guest_usage {
 	uint64_t cpu_ns, memory_bytes, memory_peak_bytes;
 	uint64_t disk_bytes; /* its own; snapshots are charged for their part */
@@ -309,6 +327,7 @@ struct engine_host {             /* what an engine is given once, at probe() */
 	                        */
 	uint32_t sandboxes_max; /* at once, spares among them */
 	uint64_t disk_reserve;  /* bytes kept for the daemon's own files; 0: by the disk's size */
+	uint64_t disk_ahead;    /* bytes that layers have allocated ahead of their use; likewise */
 	uint32_t disk_share;    /* percent of the layers' room that one owner may fill */
 	/* Called when the result of disk() has changed, or is a while old. May be NULL. */
 	void (*disk_changed)(const struct host_disk *disk, void *arg);
@@ -442,6 +461,15 @@ struct engine {
 	int (*take_image)(struct guest_host *host, const struct image_claim *claim,
 	                  image_build_fn fn, void *arg, struct image_shared *ret, struct err *err);
 	void (*drop_image)(struct guest_host *host, const struct digest *image);
+	/* Files of snapshots that go and come likewise (template/sealed_file.h): an empty one to
+	 * fill; close: it is full, 1: fn is called once. NULL: none. */
+	int (*open_sealed)(struct guest_host *host, const struct sealed_file_spec *spec,
+	                   int *ret_fd, struct err *err);
+	int (*close_sealed)(struct guest_host *host, uint64_t number, sealed_file_fn fn, void *arg,
+	                    struct err *err);
+	void (*drop_sealed)(struct guest_host *host, uint64_t number);
+	/* The key of what the gateways of a cluster share (template/seal_key.h). NULL: none. */
+	int (*gateway_key)(struct guest_host *host, uint8_t ret[32], struct err *err);
 	/*
 	 * Saves a guest as it is at one moment, or the layer that was kept under its id. The guest
 	 * stops for that moment and goes on. image is the template below the files. One at a time

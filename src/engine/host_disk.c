@@ -26,7 +26,7 @@ int host_disk_check(const struct host_disk *disk, struct err *err)
 	case DISK_READ_ONLY:
 		(void)err_set(err, ERR_UNAVAILABLE, EROFS,
 		              "the filesystem of the sandboxes' files failed");
-		return err_hint(err, "the kernel's log (dmesg) tells why; start the daemon anew: "
+		return err_hint(err, "the kernel's log (dmesg) says why; restart the daemon: "
 		                     "it ends what runs and mounts the filesystem again");
 	default:
 		(void)err_set(err, ERR_HOST_DISK_FULL, 0,

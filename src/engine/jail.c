@@ -20,6 +20,8 @@
 #include "engine/linux/dir_tree.h"
 #include "engine/template/image_build.h"
 #include "engine/template/image_exchange.h"
+#include "engine/template/seal_key.h"
+#include "engine/template/sealed_file.h"
 #include "engine/vm/boot/kernel.h"
 #include "engine/vm/copy.h"
 
@@ -155,6 +157,7 @@ static void jail_leave(struct guest_host *host)
 	bool is_over = list_empty(&host->guests);
 
 	image_exchange_end_all(host);
+	sealed_files_end_all(host);
 	image_build_end_all(host);
 	backup_leave(host);
 	volume_copies_close();
@@ -213,6 +216,10 @@ const struct engine jail_engine = {
 	.fetch_image = image_fetch,
 	.take_image = image_take,
 	.drop_image = image_drop,
+	.open_sealed = sealed_file_open,
+	.close_sealed = sealed_file_close,
+	.drop_sealed = sealed_file_drop,
+	.gateway_key = seal_derive_gateway_key,
 	.snapshot = disk_snapshot_take,
 	.discard_snapshot = disk_snapshot_discard,
 	.each_snapshot = disk_snapshot_each,

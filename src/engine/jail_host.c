@@ -170,7 +170,7 @@ static int open_storage(struct guest_host *host, const struct engine_host *given
 	if (!given->is_plain_storage && storage_is_broken(host->data_dir))
 		cgroup_each(&host->cgroups, end_guest, host);
 	return storage_open(&host->storage, host->data_dir, given->is_plain_storage,
-	                    given->disk_reserve, err);
+	                    given->disk_reserve, given->disk_ahead, err);
 }
 
 /* Without a starter nothing can be started, and the seccomp filter forbids making another. So the
@@ -285,8 +285,8 @@ int jail_host_open(const struct engine_host *given, struct guest_host **ret, str
 	weigh_open(&host->weigh, host);
 	host->disk_changed = given->disk_changed;
 	host->disk_arg = given->disk_arg;
-	room_open(&host->room, &host->storage, given->loop, given->disk_reserve, on_disk_changed,
-	          host);
+	room_open(&host->room, &host->storage, given->loop, given->disk_reserve, given->disk_ahead,
+	          on_disk_changed, host);
 	disk_snapshots_open(host);
 	criu_open(host);
 	if (guests == 0)

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/text/decimal.h"
 #include "base/units.h"
-#include "history/inside.h"
+#include "history/history_private.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Reading: pieces of the store, and the lines in memory, which know more of the present spans. */
-#include "history/inside.h"
+#include "history/history_private.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * works below in their order. What is in memory changes only when its batch is committed.
  */
 #include "base/log.h"
-#include "history/inside.h"
+#include "history/history_private.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * that no create waits for it. One that is lost by a kill begins again when its sandbox is taken
  * up.
  */
-#include "history/inside.h"
+#include "history/history_private.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,17 +4,14 @@
  * down costs a row and a timer, however much happens meanwhile. If the log has removed entries that
  * were never sent, the hook continues with the oldest one left.
  */
-#include "hook/hook.h"
+#include "hook/hook_private.h"
 
 #include "base/clock.h"
-#include "base/id.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "hook/hook_secret.h"
 #include "hook/sign.h"
 #include "net/match/range.h"
 #include "net/match/url.h"
-#include "store/tables/hooks.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,36 +24,6 @@ static const struct hook_timing usual_timing = {
 	.first_us = SECOND_US,
 	.most_us = 600 * SECOND_US,
 	.give_up_us = 86400 * SECOND_US,
-};
-
-struct hook {
-	struct list link;
-	struct hooks *hooks;
-	char id[ID_SIZE], project_id[ID_SIZE];
-	char *url_text, *types_text; /* types_text may be "" */
-	char *secret;                /* as in its row (hook_secret.h) */
-	uint64_t types;
-	uint64_t created_us;
-	uint64_t cursor;   /* sent up to here, as written down */
-	uint64_t after;    /* looked at up to here */
-	uint64_t seq;      /* the entry that it is at; 0 = none */
-	struct buf entry;  /* and its line */
-	uint64_t begun_us; /* when it was first tried */
-	unsigned failures; /* of this entry */
-	uint64_t dropped, delivered;
-	struct outgoing_call *call; /* NULL: none is under way */
-	struct loop_timer *timer;   /* the next attempt, or the next look at the log */
-	char last_error[640];       /* "" = the last one went well */
-};
-
-struct hooks {
-	struct hooks_config config;
-	struct hook_timing timing;
-	struct store_hooks *rows;
-	struct event_watch watch;
-	struct list all;
-	size_t n_all;
-	uint64_t delivered, failed, dropped; /* also by hooks that are gone */
 };
 
 static void look(struct loop *loop, void *arg);
@@ -112,14 +79,14 @@ static void on_answer(const struct outgoing_reply *reply, void *arg)
 	attempt_failed(h, reply->status ? text : reply->why);
 }
 
-static struct hook_secret secret_of(const struct hook *h)
+struct hook_secret hook_secret_of(const struct hook *h)
 {
 	return (struct hook_secret){h->hooks->config.secrets, h->project_id, h->id, h->secret};
 }
 
 static bool can_sign(const struct hook *h, struct err *err)
 {
-	const struct hook_secret secret = secret_of(h);
+	const struct hook_secret secret = hook_secret_of(h);
 	auto_call(sealed_text_wipe) char *value = NULL;
 
 	return hook_secret_open(&secret, &value, err) == 0;
@@ -128,10 +95,10 @@ static bool can_sign(const struct hook *h, struct err *err)
 /* Posts the entry with its signature (standardwebhooks.com). */
 static int send_entry(struct hook *h)
 {
-	const struct hook_secret secret = secret_of(h);
+	const struct hook_secret secret = hook_secret_of(h);
 	auto_call(sealed_text_wipe) char *value = NULL;
 	uint64_t seconds = clock_wall_us() / 1000000;
-	char id[ID_SIZE + 24], time[24], signature[HOOK_SIGN_SIZE];
+	char id[ID_SIZE + 36], time[24], signature[HOOK_SIGN_SIZE];
 	const struct http_field fields[] = {
 		{"Content-Type", "application/json"},
 		{"webhook-id", id},
@@ -146,7 +113,11 @@ static int send_entry(struct hook *h)
 	                                         .len = h->entry.len};
 	int r = hook_secret_open(&secret, &value, NULL);
 
-	(void)snprintf(id, sizeof(id), "%s.%" PRIu64, h->id, h->seq);
+	if (h->hooks->node) /* each numbers its own entries */
+		(void)snprintf(id, sizeof(id), "%s.%" PRIu32 ".%" PRIu64, h->id, h->hooks->node,
+		               h->seq);
+	else
+		(void)snprintf(id, sizeof(id), "%s.%" PRIu64, h->id, h->seq);
 	(void)snprintf(time, sizeof(time), "%" PRIu64, seconds);
 	if (r == 0)
 		r = hook_sign(value, id, seconds, h->entry.data, h->entry.len, signature);
@@ -191,7 +162,7 @@ static void look(struct loop *loop, void *arg)
 	int r = 0;
 
 	(void)loop;
-	if (h->call)
+	if (h->call || (h->is_seeking && !hook_seek(h)))
 		return;
 	if (h->seq == 0)
 		r = event_log_read(h->hooks->config.events, &filter, &h->after, take_line, h, &err);
@@ -212,7 +183,7 @@ static void on_more(void *arg)
 			loop_timer_set_in(h->timer, 0);
 }
 
-static void hook_free(struct hook *h)
+void hook_free(struct hook *h)
 {
 	list_remove(&h->link);
 	h->hooks->n_all--;
@@ -225,8 +196,7 @@ static void hook_free(struct hook *h)
 	free(h);
 }
 
-/* Parses url_text and types_text, which were checked when they were set. */
-static int read_texts(struct hook *h)
+int hook_read_texts(struct hook *h)
 {
 	const char *why;
 	struct url url;
@@ -238,7 +208,7 @@ static int read_texts(struct hook *h)
 }
 
 /* In memory only. */
-static int hook_make(struct hooks *hooks, const struct hook_row *row, struct hook **ret)
+int hook_make(struct hooks *hooks, const struct hook_row *row, struct hook **ret)
 {
 	struct hook *h = xnew0(struct hook);
 
@@ -250,11 +220,12 @@ static int hook_make(struct hooks *hooks, const struct hook_row *row, struct hoo
 	h->secret = xstrdup(row->secret);
 	h->created_us = row->created_us;
 	h->cursor = h->after = row->cursor;
+	h->is_seeking = row->cursor == 0 && row->created_us > 0;
 	buf_init(&h->entry, REQUEST_MAX / 2);
 	h->timer = loop_timer_new(hooks->config.outgoing.loop, look, h);
 	list_append(&hooks->all, &h->link);
 	hooks->n_all++;
-	if (read_texts(h) < 0) {
+	if (hook_read_texts(h) < 0) {
 		hook_free(h);
 		return -EINVAL;
 	}
@@ -273,7 +244,7 @@ static int load_hook(const struct hook_row *row, void *arg)
 }
 
 /* Of its row, what may change. */
-static struct hook_row row_of(const struct hook *h)
+struct hook_row hook_row_of(const struct hook *h)
 {
 	return (struct hook_row){.id = h->id,
 	                         .url = h->url_text,
@@ -286,7 +257,7 @@ static struct hook_row row_of(const struct hook *h)
 static void seal_all(struct hooks *hooks)
 {
 	list_for_each (&hooks->all, struct hook, h, link) {
-		const struct hook_secret secret = secret_of(h);
+		const struct hook_secret secret = hook_secret_of(h);
 		char *sealed = hook_secret_seal(&secret);
 		struct hook_row row;
 		struct err err;
@@ -297,7 +268,7 @@ static void seal_all(struct hooks *hooks)
 			store_wants_erasing(hooks->config.store);
 		sealed_text_wipe(&h->secret);
 		h->secret = sealed;
-		row = row_of(h);
+		row = hook_row_of(h);
 		if (store_hooks_change(hooks->rows, &row, &err) < 0)
 			log_error("hook.not_saved", "id=%s error='%s'", h->id, err.message);
 	}
@@ -360,14 +331,14 @@ static int check_url(const struct hooks *hooks, const char *text, struct err *er
 	return 0;
 }
 
-static int check_room(const struct hooks *hooks, const char *project_id, struct err *err)
+int hook_check_room(const struct hooks *hooks, const char *project_id, size_t most, struct err *err)
 {
 	size_t n = 0;
 
 	list_for_each (&hooks->all, const struct hook, h, link)
 		n += strcmp(h->project_id, project_id) == 0;
-	if (n >= HOOKS_MAX_OF_PROJECT || (n >= HOOKS_SHARE && hooks->n_all >= HOOKS_MAX))
-		return err_set(err, ERR_LIMIT, 0, "there are %zu webhooks, which is the most", n);
+	if (n >= most || (n >= HOOKS_SHARE && hooks->n_all >= HOOKS_MAX))
+		return err_set(err, ERR_LIMIT, 0, "there are %zu webhooks, which is the limit", n);
 	return 0;
 }
 
@@ -385,8 +356,8 @@ static char *make_secret(const struct hooks *hooks, const char *project_id, cons
 	return hooks->config.secrets ? hook_secret_seal(&secret) : xstrdup(ret);
 }
 
-static int check_wish(const struct hooks *hooks, const char *project_id, const char *url,
-                      const struct hook_wish *wish, struct err *err)
+int hook_check_wish(const struct hooks *hooks, const char *project_id, const char *url,
+                    const struct hook_wish *wish, struct err *err)
 {
 	const struct hook_secret secret = {hooks->config.secrets, project_id, "", wish->secret};
 	uint64_t set;
@@ -407,10 +378,10 @@ int hooks_add(struct hooks *hooks, const char *project_id, const struct hook_wis
 	struct event_chain_status chain;
 	char id[ID_SIZE];
 	struct hook *h;
-	int r = check_wish(hooks, project_id, wish->url, wish, err);
+	int r = hook_check_wish(hooks, project_id, wish->url, wish, err);
 
 	if (r == 0)
-		r = check_room(hooks, project_id, err);
+		r = hook_check_room(hooks, project_id, HOOKS_MAX_OF_PROJECT, err);
 	if (r < 0)
 		return r;
 	id_make(id, "wh");
@@ -439,7 +410,7 @@ const struct hook *hooks_find(struct hooks *hooks, const char *project_id, const
 	return NULL;
 }
 
-static void replace_text(char **at, const char *with)
+void hook_replace_text(char **at, const char *with)
 {
 	char *copy = xstrdup(with);
 
@@ -447,8 +418,7 @@ static void replace_text(char **at, const char *with)
 	*at = copy;
 }
 
-/* Starts again after cursor: the current entry is matched and sent anew. */
-static void begin_again(struct hook *h, uint64_t cursor)
+void hook_begin_again(struct hook *h, uint64_t cursor)
 {
 	outgoing_call_free(take_ptr(h->call));
 	h->cursor = h->after = cursor;
@@ -471,10 +441,10 @@ int hooks_change(struct hooks *hooks, const char *project_id, const char *id,
 	next = *wish;
 	if (!next.secret && next.url && hook_secret_names(h->secret, NULL))
 		next.secret = h->secret; /* it may not be for the new URL */
-	r = check_wish(hooks, project_id, next.url ? next.url : h->url_text, &next, err);
+	r = hook_check_wish(hooks, project_id, next.url ? next.url : h->url_text, &next, err);
 	if (r < 0)
 		return r;
-	row = row_of(h);
+	row = hook_row_of(h);
 	row.url = wish->url ? wish->url : row.url;
 	row.types = wish->types ? wish->types : row.types;
 	row.secret = wish->secret ? wish->secret : row.secret;
@@ -483,14 +453,14 @@ int hooks_change(struct hooks *hooks, const char *project_id, const char *id,
 	if (r < 0)
 		return r;
 	if (wish->url)
-		replace_text(&h->url_text, wish->url);
+		hook_replace_text(&h->url_text, wish->url);
 	if (wish->types)
-		replace_text(&h->types_text, wish->types);
+		hook_replace_text(&h->types_text, wish->types);
 	if (wish->secret)
-		replace_text(&h->secret, wish->secret);
-	begin_again(h, row.cursor);
+		hook_replace_text(&h->secret, wish->secret);
+	hook_begin_again(h, row.cursor);
 	*ret = h;
-	return read_texts(h) < 0 ? err_field(err, "url", "cannot be used") : 0;
+	return hook_read_texts(h) < 0 ? err_field(err, "url", "cannot be used") : 0;
 }
 
 int hooks_remove(struct hooks *hooks, const char *project_id, const char *id, struct err *err)

@@ -4,7 +4,8 @@
  * Webhooks: entries of the event log are sent to a URL as they come. A hook has a position in the
  * log and a URL. Matching entries of its project are sent one after the other, in the log's order,
  * each until the receiver answers 2xx. So the entries of one sandbox arrive in order, each at least
- * once, with its number (webhook-id: HOOK.SEQ).
+ * once, with its number (webhook-id: HOOK.SEQ; in a cluster HOOK.NODE.SEQ, where each node sends
+ * the entries of its own log).
  *
  *	idle --> dialling --> sending --> idle        (2xx: the place moves on, and is written down)
  *	              +----------+--> waiting --> dialling …

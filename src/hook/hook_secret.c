@@ -133,5 +133,7 @@ int hook_secret_check(const struct hook_secret *s, const char *url, struct err *
 	if (r == 0)
 		return 0;
 	r = err_field(err, "secret", "%s", why.message);
+	if (err)
+		err->errnum = why.errnum;
 	return why.hint[0] ? err_hint(err, "%s", why.hint) : r;
 }

@@ -248,7 +248,7 @@ static int send_source(struct http_client *c, const struct http_send *send, stru
 			                                              "cannot read the body");
 		if (n == 0 && left > 0 && send->source_len >= 0)
 			return err_set(err, ERR_BAD_REQUEST, 0,
-			               "the body is shorter than was said");
+			               "the body is shorter than announced");
 		left -= (uint64_t)n;
 		r = put_piece(c, send, piece, (size_t)n);
 		if (r == 0)

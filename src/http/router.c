@@ -56,7 +56,7 @@ int http_check_host(const struct http_req *req, struct err *err)
 		if (strcasecmp(*hosts, name) == 0)
 			return 0;
 	(void)err_set(err, ERR_FORBIDDEN, 0, "this server does not answer to the name '%s'", name);
-	return err_hint(err, "ask it by one of its own names, or add the name where it is started");
+	return err_hint(err, "use one of its names, or add this one to `hosts` of its settings");
 }
 
 static int check_origin(const struct http_req *req, struct err *err)

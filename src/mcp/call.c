@@ -4,7 +4,7 @@
  * accepts event streams, a stream that ends with it; this is decided when there is the first thing
  * to report. If the client disconnects, the call is cancelled.
  */
-#include "mcp/inside.h"
+#include "mcp/mcp_private.h"
 
 #include "api/frame/find.h"
 #include "http/stream.h"

@@ -9,7 +9,7 @@
  * If a session's sandbox has ended, the next call fails once with that, and it is not silently
  * replaced: the model's variables and files are lost.
  */
-#include "mcp/inside.h"
+#include "mcp/mcp_private.h"
 
 #include "api/frame/access.h"
 #include "api/frame/body.h"
@@ -17,13 +17,26 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A tool runs on the node of its session. */
+static int refuse_elsewhere(const struct mcp_call *c, const char *id, struct err *err)
+{
+	(void)err_set(
+		err, ERR_CONFLICT, 0,
+		"sandbox %s was made on another node of the cluster, and this session is on '%s'",
+		id, node_own_name(c->mcp->api->node));
+	return err_hint(err, "GET /v1/sandboxes shows its node: begin a session there, or let this "
+	                     "session make a sandbox of its own");
+}
+
 int place_find(const struct mcp_call *c, const char *id, struct sandbox **ret, struct err *err)
 {
 	*ret = sandbox_find(c->mcp->api->fleet, c->project_id, id);
 	if (*ret)
 		return 0;
+	if (node_is_in(c->mcp->api->node) && id_is_valid(id, "sb") && !id_has_own_tag(id))
+		return refuse_elsewhere(c, id, err);
 	(void)err_set(err, ERR_NOT_FOUND, 0, "no sandbox '%.64s'", id);
-	return err_hint(err, "list_sandboxes tells which there are");
+	return err_hint(err, "list_sandboxes lists them");
 }
 
 /* `create` is the body of POST /v1/sandboxes as JSON; the others are its fields, or their text. */
@@ -241,8 +254,9 @@ static int run_in_main(struct mcp_call *c, struct err *err)
 	}
 	if (!c->session) {
 		(void)err_field(err, "sandbox_id", "is required");
-		return err_hint(err, "call create_sandbox first, and give the id that it tells to "
-		                     "each call");
+		return err_hint(err,
+		                "call create_sandbox first, and give the id that it returns to "
+		                "each call");
 	}
 	if (!c->session->sandbox_id[0])
 		return make_main(c, err);

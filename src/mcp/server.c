@@ -16,7 +16,7 @@
 #include "api/frame/audit.h"
 
 #include "base/parse.h"
-#include "mcp/inside.h"
+#include "mcp/mcp_private.h"
 
 #include <string.h>
 

@@ -9,7 +9,7 @@
  * stream open for it, with that stream; then its sandboxes are deleted. If the gateway died and
  * nobody uses the session again, its sandboxes end by their own idle timeout.
  */
-#include "mcp/inside.h"
+#include "mcp/mcp_private.h"
 
 #include "base/clock.h"
 #include "base/digest.h"

@@ -5,7 +5,7 @@
  */
 #include "api/frame/body.h"
 #include "mcp/excerpt.h"
-#include "mcp/inside.h"
+#include "mcp/mcp_private.h"
 #include "sandbox/code/code_call.h"
 
 #include <string.h>

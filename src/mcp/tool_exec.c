@@ -3,7 +3,7 @@
 #include "api/frame/body.h"
 #include "base/text/missing.h"
 #include "mcp/excerpt.h"
-#include "mcp/inside.h"
+#include "mcp/mcp_private.h"
 #include "proto/start.h"
 #include "sandbox/exec/exec.h"
 #include "sandbox/exec/exec_feed.h"

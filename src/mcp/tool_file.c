@@ -6,7 +6,7 @@
 #include "api/files/file_job.h"
 #include "api/frame/body.h"
 #include "base/parse.h"
-#include "mcp/inside.h"
+#include "mcp/mcp_private.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
  */
 #include "api/frame/body.h"
 #include "api/network/ports.h"
-#include "mcp/inside.h"
+#include "mcp/mcp_private.h"
 #include "sandbox/snapshot/snapshot.h"
 
 #include <stdio.h>

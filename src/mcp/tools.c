@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The tools, in the order in which they are listed, and how they are described to a model. */
-#include "mcp/inside.h"
+#include "mcp/mcp_private.h"
 
 #include <string.h>
 

@@ -68,10 +68,11 @@ static void on_beat_answer(const struct database_answer *answer, void *arg)
 /* What a beat tells of the node, for the others' `cloche cluster status`. */
 static char *figures_of(const struct member *m)
 {
-	auto_json json_t *all = json_pack(
-		"{sI sI sb ss}", "certificate_end_s", (json_int_t)m->config.certificate_end_s,
-		"skew_ms", (json_int_t)(m->skew_us / 1000), "signs",
-		m->config.authority->key != NULL, "version", CLOCHE_VERSION);
+	auto_json json_t *all =
+		json_pack("{sI sI sI sb ss}", "certificate_end_s", (json_int_t)m->own.term.end_s,
+	                  "certificate_begin_s", (json_int_t)m->own.term.begin_s, "skew_ms",
+	                  (json_int_t)(m->skew_us / 1000), "signs",
+	                  m->config.authority->key != NULL, "version", CLOCHE_VERSION);
 
 	if (m->load)
 		(void)json_object_set(all, "load", m->load);
@@ -176,6 +177,9 @@ static void set_rules(struct member *m, const PGresult *rows)
 		.clock_jump_us = fence_usual.clock_jump_us,
 	};
 	database_set_call_us(m->beats, fence_us / 2);
+	/* Who rests for longer than a beat is claimed by those that are back before. */
+	database_set_rest_max_us(m->beats, MIN(m->rules.beat_us, fence_usual.beat_us));
+	database_set_rest_max_us(m->work, MIN(m->rules.beat_us, fence_usual.beat_us));
 }
 
 static void on_hello(const struct database_answer *answer, void *arg)

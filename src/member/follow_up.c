@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What a beat's answer says that there is to do: read the directory of the nodes again, sign the
- * certificates of nodes that this one has invited. Each is a call on the connection for work, so a
- * beat never waits for one. At most one of a kind is under way; the answer to the next beat begins
- * what was not done.
+ * certificates of nodes that this one has invited, renew those of this and of other nodes. Each is
+ * a call on the connection for work, so a beat never waits for one. At most one of a kind is under
+ * way; the answer to the next beat begins what was not done.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -56,8 +56,8 @@ static void certify(struct member *m, const json_t *request)
 	const char *invitation = json_string_value(json_object_get(request, "invitation"));
 	auto_free char *certificate = NULL;
 	struct err err = {0};
-	int r = signing_answer(m->config.authority, m->config.node->cluster_id,
-	                       m->config.invitations_dir, request, &certificate, &err);
+	int r = signing_answer(m->config.authority, m->config.node->cluster_id, &m->config.dirs,
+	                       request, &certificate, &err);
 	const char *const more[] = {invitation, certificate, r < 0 ? err.message : NULL};
 
 	log_write(r < 0 ? LOG_WARN : LOG_INFO, "cluster.request",
@@ -108,4 +108,6 @@ void follow_up(struct member *m, const PGresult *rows)
 	    member_call(m, m->work, "SELECT cluster.requests($1::int, $2)", NULL, 0, on_requests) ==
 	            0)
 		m->is_signing = true;
+	renewals_look(m);
+	own_certificate_look(m);
 }

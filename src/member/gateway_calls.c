@@ -14,7 +14,7 @@
 
 #define VALUES_MAX 20000 /* of one call */
 #define TEXT_MAX   24
-#define FIELDS_MAX 7
+#define FIELDS_MAX 8
 
 enum field_type { FIELD_TEXT, FIELD_NUMBER, FIELD_BOOL, FIELD_JSON };
 
@@ -102,6 +102,63 @@ static const struct call_row rows[] = {
          true,
          false,
          {{"id", FIELD_TEXT}, {"template_id", FIELD_TEXT}}},
+	{"publish_snapshot",
+         "SELECT cluster.publish_snapshot($1::int, $2, $3::bigint, $4, $5, $6, $7::bigint, "
+         "$8::jsonb) AS answer, cluster.wrote($1::int, $2)",
+         true,
+         false,
+         {{"id", FIELD_TEXT},
+          {"project_id", FIELD_TEXT},
+          {"source_id", FIELD_TEXT},
+          {"expires_us", FIELD_NUMBER},
+          {"record", FIELD_JSON}}},
+	{"put_sealed",
+         "SELECT cluster.put_sealed($1::int, $2, $3::bigint, $4, $5, $6, $7::bigint, $8::bigint, "
+         "$9::boolean, $10::boolean, $11) AS answer, cluster.wrote($1::int, $2)",
+         true,
+         false,
+         {{"kind", FIELD_TEXT},
+          {"id", FIELD_TEXT},
+          {"project_id", FIELD_TEXT},
+          {"version", FIELD_NUMBER},
+          {"changed_us", FIELD_NUMBER},
+          {"is_gone", FIELD_BOOL},
+          {"is_said", FIELD_BOOL},
+          {"sealed", FIELD_TEXT}}},
+	{"tell_usage",
+         "SELECT cluster.tell_usage($1::int, $2, $3::bigint, $4::jsonb) AS answer, "
+         "set_config('synchronous_commit', 'off', true)", /* as beats.c says */
+         true,
+         false,
+         {{"rows", FIELD_JSON}}},
+	{"usage_of",
+         "SELECT cluster.usage_of($1::int, $2, $3, $4::jsonb, $5::int, $6::int, $7::boolean, $8, "
+         "$9::int) AS answer",
+         false,
+         false,
+         {{"project_id", FIELD_TEXT},
+          {"but", FIELD_JSON},
+          {"from_day", FIELD_NUMBER},
+          {"to_day", FIELD_NUMBER},
+          {"by_day", FIELD_BOOL},
+          {"after_project", FIELD_TEXT},
+          {"after_day", FIELD_NUMBER}}},
+	{"snapshot_of",
+         "SELECT cluster.snapshot_of($1::int, $2, $3) AS answer",
+         false,
+         false,
+         {{"id", FIELD_TEXT}}},
+	{"seen_snapshots",
+         "SELECT cluster.seen_snapshots($1::int, $2, $3::jsonb) AS answer",
+         false,
+         false,
+         {{"ids", FIELD_JSON}}},
+	{"remove_snapshot",
+         "SELECT cluster.remove_snapshot($1::int, $2, $3::bigint, $4, $5) AS answer, "
+         "cluster.wrote($1::int, $2)",
+         true,
+         false,
+         {{"id", FIELD_TEXT}, {"project_id", FIELD_TEXT}}},
 	{"lease_many",
          "SELECT cluster.lease_many($1::int, $2, $3::bigint, $4::jsonb) AS answer, "
          "cluster.wrote($1::int, $2)",

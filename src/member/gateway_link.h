@@ -4,9 +4,9 @@
  * The member's end of the socket to the gateway (src/daemon/gateway/cluster_link.h is the other;
  * they speak cluster/message.h).
  *
- * What the gateway is to know is kept here, and what it has not taken yet is not said twice: of two
- * words the newer one goes out, and a list of nodes that has changed begins anew. While answers
- * wait, no request is read. So a gateway that stands still costs the member a bounded amount.
+ * Only the newest state waits for the gateway: a newer word replaces the one before it, and a
+ * changed list of nodes is sent from its beginning. While answers wait, no request is read. So a
+ * gateway that does not read costs the member a bounded amount of memory.
  */
 #include "base/json/json.h"
 #include "cluster/message.h"

@@ -46,11 +46,19 @@ void member_tell_gateway(const struct member *m)
 	                            .lost_us = m->fence.was_in ? fence_lost_us(&m->fence, &m->rules)
 	                                                       : 0};
 
+	char of_certificate[MESSAGE_SIZE];
+	enum trouble trouble = m->trouble;
+	const char *message = m->message;
+
 	if (!m->link)
 		return;
-	(void)snprintf(word.code, sizeof(word.code), "%s", trouble_code(m->trouble));
-	(void)snprintf(word.message, sizeof(word.message), "%s", m->message);
-	(void)snprintf(word.hint, sizeof(word.hint), "%s", trouble_hint(m->trouble));
+	if (trouble == TROUBLE_NONE) {
+		trouble = own_certificate_problem(m, of_certificate);
+		message = trouble == TROUBLE_NONE ? "" : of_certificate;
+	}
+	(void)snprintf(word.code, sizeof(word.code), "%s", trouble_code(trouble));
+	(void)snprintf(word.message, sizeof(word.message), "%s", message);
+	(void)snprintf(word.hint, sizeof(word.hint), "%s", trouble_hint(trouble));
 	gateway_link_word(m->link, &word);
 }
 
@@ -113,7 +121,7 @@ static void on_work_lost(enum trouble trouble, const char *message, void *arg)
 	struct member *m = arg;
 
 	m->directory_asked = 0;
-	m->is_signing = m->is_counting = false;
+	m->is_signing = m->is_renewing = m->own.is_asking = m->is_counting = false;
 	log_debug("cluster.work_lost", "code=%s message='%s'", trouble_code(trouble), message);
 }
 
@@ -155,14 +163,16 @@ struct member *member_new(const struct member_config *config)
 	               config->message ? config->message : "no beat was answered yet");
 	m->beat = loop_timer_new(config->loop, beats_on_timer, m);
 	m->fence_timer = loop_timer_new(config->loop, on_fence_timer, m);
+	m->collect = collect_new(m, config->collect_us, config->collect_most);
 	if (!config->node)
 		return m;
 	(void)snprintf(m->node_text, sizeof(m->node_text), "%u", config->node->node);
-	if (config->tls)
+	own_certificate_open(m);
+	if (m->own.tls)
 		m->peers = peers_new(&(struct peers_config){
 			.loop = config->loop,
 			.resolver = config->resolver,
-			.tls = config->tls,
+			.tls = m->own.tls,
 			.cluster_id = config->node->cluster_id,
 			.address = config->node->address,
 			.node = config->node->node,
@@ -225,6 +235,8 @@ static void on_call(uint32_t seq, const char *name, const json_t *call_json, int
 
 	if (strcmp(name, "load") == 0)
 		take_load(m, seq, call_json);
+	else if (strcmp(name, "tell_objects") == 0)
+		collect_tell(m->collect, seq, call_json);
 	else if (object_calls_is(name))
 		object_calls_take(&m->objects, seq, name, call_json, take_fd(&fd), m->fence.epoch);
 	else

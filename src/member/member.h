@@ -11,10 +11,10 @@
 #include "member/papers/authority.h"
 #include "member/papers/conninfo.h"
 #include "member/papers/node_file.h"
+#include "member/papers/signing.h"
 #include "member/papers/trouble.h"
-#include "member/peers/peer_tls.h"
 
-#define MEMBER_SCHEMA 5 /* the number of the schema that this program knows */
+#define MEMBER_SCHEMA 10 /* the number of the schema that this program knows */
 
 struct member;
 struct store_pool;
@@ -25,12 +25,15 @@ struct member_config {
 	const struct node_file *node; /* NULL: not in a cluster; borrowed, as the others */
 	const struct conninfo *conninfo;
 	const struct authority_pems *authority; /* key NULL: it signs nothing */
-	const char *invitations_dir;            /* as the member sees it */
-	int64_t certificate_end_s;
-	struct peer_tls *tls;        /* NULL: it has no certificate yet, and speaks with no peer */
+	struct signing_dirs dirs;               /* as the member sees them */
+	const char *certificate_dir;            /* the same */
+	/* What it joined with; NULL: it has no certificate yet, and speaks with no peer. */
+	const char *key, *certificate;
 	struct store_pool *store;    /* NULL: no objects are kept */
 	const uint8_t *wrapping_key; /* of the projects' keys; NULL: this node has none */
-	enum trouble trouble;        /* that it cannot start with; its message */
+	uint64_t collect_us; /* between two collections of objects; 0: this node does none */
+	unsigned collect_most;
+	enum trouble trouble; /* that it cannot start with; its message */
 	const char *message;
 };
 
@@ -39,4 +42,5 @@ struct member *member_new(const struct member_config *config);
  * ends. Before member_start(). */
 must_check int member_link(struct member *m, int fd);
 void member_start(struct member *m);
-json_t *member_status(const struct member *m); /* for json_decref() */
+json_t *member_status(const struct member *m);         /* for json_decref() */
+json_t *member_collect_status(const struct member *m); /* of the store of objects; the same */

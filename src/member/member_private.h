@@ -8,30 +8,50 @@
  *	node_watch.c       the beats of other nodes, and what follows when one is silent
  *	rewind.c         whether the database has lost something
  *	follow_up.c      what else a beat's answer says that there is to do
+ *	own_certificate.c  what this node shows to its peers, renewed in time
+ *	renewals.c       the certificates of others, where the authority's key is
  *	member_status.c  all of it as JSON
  */
 #include "cluster/watch.h"
+#include "member/collect/collect.h"
 #include "member/database/database.h"
 #include "member/directory.h"
 #include "member/gateway_calls.h"
 #include "member/gateway_link.h"
 #include "member/member.h"
 #include "member/object_calls.h"
+#include "member/papers/node_certificate.h"
 #include "member/peers/peers.h"
 
-#define WATCHES 3
+#define WATCHES      3
+#define MESSAGE_SIZE 300 /* of what is wrong */
 
 struct watched {
 	struct watch watch;
 	uint64_t claimed_epoch; /* that there is nothing more to claim of */
 };
 
+struct own_certificate {
+	char *key, *certificate; /* NULL: none */
+	struct peer_tls *tls;    /* of these */
+	struct certificate_dates term;
+	char *next_key, *request;   /* of the one that is to follow; NULL: it is not wanted yet */
+	char *text;                 /* that it is asked for with, and of when that is */
+	uint64_t text_s, look_us;   /* it is not asked for before look_us */
+	enum trouble trouble, told; /* why it is not there */
+	char why[200];
+	uint32_t n_renewed; /* since this member began */
+	bool is_asking;
+};
+
 struct member {
 	struct member_config config;
+	struct own_certificate own;
 	struct database *beats, *work;
 	struct fence fence;
 	struct gateway_calls calls;
 	struct object_calls objects;
+	struct collect *collect;
 	uint64_t change; /* the newest that the database knows of */
 	json_t *load;    /* how full this node is, as its gateway says; or NULL */
 	json_t *sample;  /* how full some others are, of the last beat; or NULL */
@@ -45,7 +65,7 @@ struct member {
 	enum fence_state state;
 	uint64_t state_since_us;
 	enum trouble trouble;
-	char message[300];
+	char message[MESSAGE_SIZE];
 	enum trouble told_trouble;
 	uint64_t answered_us, round_trip_us, sent_us;
 	int64_t skew_us;
@@ -54,7 +74,8 @@ struct member {
 	struct directory directory;
 	uint64_t directory_asked, directory_us;
 	bool has_taken_over; /* a node, since the directory was read */
-	bool is_signing;
+	bool is_signing, is_renewing;
+	uint64_t renewals_us;           /* when it looks for them again */
 	bool is_count_due, is_counting; /* of the writes that the database knows */
 };
 
@@ -79,6 +100,15 @@ json_t *node_watch_status(const struct member *m);
 /* rewind.c */
 void rewind_look(struct member *m, const char *server); /* an answer of this server has come */
 void rewind_on_write(void *arg); /* the database counts fewer writes than before */
+
+/* own_certificate.c */
+void own_certificate_open(struct member *m);
+void own_certificate_look(struct member *m);
+/* What is wrong with it, and the sentence. */
+enum trouble own_certificate_problem(const struct member *m, char ret[MESSAGE_SIZE]);
+
+/* renewals.c */
+void renewals_look(struct member *m);
 
 /* follow_up.c */
 void follow_up(struct member *m, const PGresult *rows);

@@ -7,7 +7,6 @@
 #include <inttypes.h>
 
 #define SKEW_MAX_US (int64_t) SECOND_US
-#define WARN_S      INT64_C(2592000) /* 30 days before a certificate ends */
 
 static json_t *say_problem(enum trouble trouble, const char *message)
 {
@@ -18,19 +17,14 @@ static json_t *say_problem(enum trouble trouble, const char *message)
 /* What keeps it from its right comes first. NULL: nothing is wrong. */
 static json_t *problem_of(const struct member *m)
 {
-	int64_t left_s = m->config.certificate_end_s - (int64_t)(clock_wall_us() / SECOND_US);
 	auto_free char *message = NULL;
+	char of_certificate[MESSAGE_SIZE];
+	enum trouble certificate = own_certificate_problem(m, of_certificate);
 
 	if (m->trouble != TROUBLE_NONE)
 		return say_problem(m->trouble, m->message);
-	if (m->config.certificate_end_s > 0 && left_s <= 0)
-		return say_problem(TROUBLE_ENDED, "this node's certificate has ended: no other "
-		                                  "node speaks with it");
-	if (m->config.certificate_end_s > 0 && left_s < WARN_S) {
-		message = xasprintf("this node's certificate ends in %" PRId64 " days",
-		                    left_s / 86400);
-		return say_problem(TROUBLE_ENDING, message);
-	}
+	if (certificate != TROUBLE_NONE)
+		return say_problem(certificate, of_certificate);
 	if (m->skew_us > SKEW_MAX_US || m->skew_us < -SKEW_MAX_US) {
 		message =
 			xasprintf("this node's clock is %" PRId64 " s %s PostgreSQL's: no lease "
@@ -40,6 +34,11 @@ static json_t *problem_of(const struct member *m)
 		return say_problem(TROUBLE_SKEW, message);
 	}
 	return NULL;
+}
+
+json_t *member_collect_status(const struct member *m)
+{
+	return collect_status(m->collect);
 }
 
 json_t *member_status(const struct member *m)
@@ -55,7 +54,7 @@ json_t *member_status(const struct member *m)
 		(json_int_t)(m->rules.fence_after_us / 1000), "lost_after_ms",
 		(json_int_t)(m->rules.lost_after_us / 1000), "nodes", (json_int_t)m->directory.n,
 		"watching", node_watch_status(m), "signs", m->config.authority->key != NULL,
-		"certificate_end_s", (json_int_t)m->config.certificate_end_s);
+		"certificate_end_s", (json_int_t)m->own.term.end_s);
 
 	if (m->peers)
 		(void)json_object_set_new(all, "streams", peers_status(m->peers));

@@ -3,6 +3,7 @@
 
 #include "base/fd.h"
 #include "daemon/confine/confine.h"
+#include "member/socket_child.h"
 
 #include <netdb.h>
 #include <stdio.h>
@@ -67,26 +68,11 @@ static void run_child(int fd)
 
 int name_resolver_start(int *ret_fd, struct err *err)
 {
-	int fds[2];
-	pid_t pid;
+	int r = socket_child_fork("the resolver of names", ret_fd, err);
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
-		return err_set(err, ERR_INTERNAL, errno, "cannot make a socket pair");
-	pid = fork();
-	if (pid < 0) {
-		(void)err_set(err, ERR_INTERNAL, errno, "cannot start the resolver of names");
-		(void)close(fds[0]);
-		(void)close(fds[1]);
-		return -EAGAIN;
-	}
-	if (pid == 0) {
-		(void)dup3(fds[1], STDIN_FILENO, 0);
-		(void)close_range(STDERR_FILENO + 1, ~0U, 0);
+	if (r == 1)
 		run_child(STDIN_FILENO);
-	}
-	(void)close(fds[1]);
-	*ret_fd = fds[0];
-	return 0;
+	return r;
 }
 
 static void answer(struct name_resolver *r, const struct resolved *result)

@@ -16,11 +16,16 @@
 
 static void on_takeover(const struct database_answer *answer, void *arg)
 {
-	(void)arg;
-	if (answer->rows && strcmp(rows_text(answer->rows, "is_done"), "t") == 0)
+	struct member *m = arg;
+
+	if (answer->rows && strcmp(rows_text(answer->rows, "is_done"), "t") == 0) {
 		log_warn("cluster.takeover", "message='a node that was silent has lost its epoch'");
-	else
-		member_on_work_done(answer, arg);
+		return;
+	}
+	member_on_work_done(answer, arg);
+	/* It has beaten meanwhile, or nobody knows: it may be silent again later. */
+	for (size_t i = 0; i < WATCHES; i++)
+		m->watches[i].claimed_epoch = 0;
 }
 
 /* A node that was silent for long enough loses its epoch; then, much later, all that it had. */

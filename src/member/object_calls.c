@@ -4,13 +4,15 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/log.h"
+#include "member/database/answer_rows.h"
 #include "member/objects/transfer.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#define SCRATCH "/" /* the member's own directory */
+#define SCRATCH   "/"  /* the member's own directory */
+#define MARKS_MAX 4096 /* of all nodes */
 
 struct object_call {
 	struct object_calls *calls;
@@ -20,6 +22,9 @@ struct object_call {
 	char project_id[ID_SIZE];
 	struct object_manifest m;    /* of a put; of a get only what the claim must be */
 	uint8_t new_key[OBJECT_KEY]; /* of a project that has none yet */
+	struct digest *names;        /* what a put counts on */
+	size_t n_names;
+	json_t *done; /* its answer, if none of that is about to be removed */
 };
 
 bool object_calls_is(const char *name)
@@ -31,6 +36,8 @@ static void call_free(struct object_call *c)
 {
 	close_fd(&c->fd);
 	explicit_bzero(c->new_key, sizeof(c->new_key));
+	json_decref(c->done);
+	free(c->names);
 	free(c);
 }
 
@@ -46,6 +53,59 @@ static void refuse(struct object_call *c, enum trouble trouble, const char *mess
 	call_free(c);
 }
 
+static bool is_marked(const struct object_call *c, const json_t *names)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach(names, i, one)
+	{
+		const char *hex = json_string_value(one);
+		struct digest name;
+
+		if (!hex || digest_parse(hex, &name) < 0)
+			return true; /* what it means is not known */
+		for (size_t k = 0; k < c->n_names; k++)
+			if (digest_equal(&name, &c->names[k]))
+				return true;
+	}
+	return false;
+}
+
+static void on_marks(const struct database_answer *answer, void *arg)
+{
+	struct object_call *c = arg;
+	auto_json json_t *all = answer->rows ? rows_json(answer->rows, "answer") : NULL;
+	const json_t *names = json_object_get(all, "names");
+
+	if (!answer->rows) {
+		refuse(c, answer->trouble, answer->message);
+	} else if (!json_is_array(names) || json_array_size(names) > MARKS_MAX ||
+	           is_marked(c, names)) {
+		refuse(c, TROUBLE_STORE_UNREACHABLE,
+		       "a part of it that the store had is being removed just now; it is tried "
+		       "again");
+	} else {
+		gateway_link_answer(c->calls->link, c->seq, c->done);
+		call_free(c);
+	}
+}
+
+/* Behind the last write, and before any row: who removes an object marks it first, and then looks
+ * whether it was written anew (collect/collect.h). */
+static void look_at_marks(struct object_call *c, const struct transfer_result *r)
+{
+	const char *const params[] = {c->calls->node_text, c->calls->node->secret};
+
+	c->n_names = r->manifest->n_chunks + 1;
+	c->names = xnew0n(struct digest, c->n_names);
+	c->names[0] = *r->name;
+	memcpy(c->names + 1, r->manifest->chunks, r->manifest->n_chunks * sizeof(struct digest));
+	if (database_call(c->calls->work, "SELECT cluster.marked_objects($1::int, $2) AS answer",
+	                  params, ARRAY_SIZE(params), on_marks, c) < 0)
+		refuse(c, TROUBLE_UNREACHABLE, "PostgreSQL is not reached");
+}
+
 static void on_moved(const struct transfer_result *r, void *arg)
 {
 	struct object_call *c = arg;
@@ -59,6 +119,11 @@ static void on_moved(const struct transfer_result *r, void *arg)
 	                (json_int_t)r->n_chunks, "zero", (json_int_t)r->n_zero, "there",
 	                (json_int_t)r->n_there);
 	close_fd(&c->fd); /* before it is told: the broker looks whether anybody can write */
+	if (c->is_put) {
+		c->done = take_ptr(all);
+		look_at_marks(c, r);
+		return;
+	}
 	gateway_link_answer(c->calls->link, c->seq, all);
 	call_free(c);
 }
@@ -80,8 +145,8 @@ static void move(struct object_call *c, const struct object_keys *keys)
 	if (c->is_put)
 		transfer_upload(c->calls->pool, keys, &c->m, c->fd, SCRATCH, on_moved, c);
 	else
-		transfer_download(c->calls->pool, keys, OBJECT_IMAGE, &c->m.claim.digest, 0,
-		                  SCRATCH, &target);
+		transfer_download(c->calls->pool, keys, c->m.claim.kind, &c->m.claim.digest,
+		                  c->m.claim.generation, SCRATCH, &target);
 }
 
 /* {"wrapped": …} */
@@ -152,6 +217,18 @@ static int read_digest(const json_t *object, const char *name, struct digest *re
 	return hex ? digest_parse(hex, ret) : -EINVAL;
 }
 
+static int read_kind(const json_t *call, struct object_claim *c)
+{
+	const char *kind = json_string_value(json_object_get(call, "kind"));
+	const json_int_t generation = json_integer_value(json_object_get(call, "generation"));
+
+	c->kind = kind && strcmp(kind, "files") == 0 ? OBJECT_FILES : OBJECT_IMAGE;
+	c->generation = (uint64_t)generation;
+	return !kind || generation < 0 || (strcmp(kind, "image") != 0 && c->kind == OBJECT_IMAGE)
+	               ? -EINVAL
+	               : 0;
+}
+
 static int read_put(const json_t *call, struct object_manifest *m)
 {
 	const json_t *bases = json_object_get(call, "bases");
@@ -176,10 +253,9 @@ static int read_call(const json_t *call, struct object_call *c)
 
 	if (!project || !project[0] || strlen(project) >= sizeof(c->project_id) || bytes <= 0 ||
 	    (uint64_t)bytes > OBJECT_SIZE_MAX || c->fd < 0 ||
-	    read_digest(call, "digest", &c->m.claim.digest) < 0)
+	    read_digest(call, "digest", &c->m.claim.digest) < 0 || read_kind(call, &c->m.claim) < 0)
 		return -EINVAL;
 	(void)snprintf(c->project_id, sizeof(c->project_id), "%s", project);
-	c->m.claim.kind = OBJECT_IMAGE;
 	c->m.claim.size = (uint64_t)bytes;
 	return c->is_put ? read_put(call, &c->m) : 0;
 }

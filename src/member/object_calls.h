@@ -4,12 +4,15 @@
  * What the gateway may ask of the store of objects, each with a file (CLUSTER_CALL of
  * cluster/message.h):
  *
- *	put_object	{project_id, digest, bytes, class, seal, bases} and a file to read
- *	get_object	{project_id, digest, bytes} and an empty file to fill
+ *	put_object	{project_id, kind, generation, digest, bytes, class, seal, bases} and a
+ *			file to read
+ *	get_object	{project_id, kind, generation, digest, bytes} and an empty file to fill
  *
- * The project's key comes from the database, where it lies wrapped (object/object_keys.h); the
- *first put of a project makes it. What comes back was checked chunk by chunk; whether the whole is
- *what was sealed is the broker's to say.
+ * kind is "image" or "files".
+ *
+ * The project's key comes from the database, where it is stored wrapped (object/object_keys.h). The
+ * first put of a project makes it. Each chunk that comes back is checked here. Only the broker can
+ * tell whether the whole is what was sealed.
  */
 #include "member/database/database.h"
 #include "member/gateway_link.h"

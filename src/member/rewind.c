@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Whether the database has lost something that it had acknowledged: by a failover to a standby that
- * was behind, or as a backup was restored. Each write of this node is counted there (the function
- * wrote), and its number comes with the answer. A number that is not above the last one, and a
- * count that is below it, tell that some were lost.
+ * Finds out whether the database has lost writes that it had acknowledged: by a failover to a
+ * standby that was behind, or because a backup was restored. The database counts each write of this
+ * node (the function wrote), and the number comes with the answer. If it is not above the last
+ * number, or the database's count is below that, writes were lost.
  *
- * Only another start or timeline of PostgreSQL can have lost anything. With each of them the
- * gateway compares all that it has with the database, whatever the count says: what is lost may be
- * another node's, which is dead.
+ * Only another start or timeline of PostgreSQL can have lost anything. After each of them the
+ * gateway compares all that it has with the database, whatever the count says: the lost writes may
+ * be those of another node, which is dead.
  */
 #include "base/clock.h"
 #include "base/log.h"

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Asks the database for the leases of quotas (tenant/quota_lease.h), and for creates a minute. Of
- * each kind one call is under way, with as many leases as there are; what comes up meanwhile goes
- * with the next one.
+ * Asks the database for leases of quotas (tenant/quota_lease.h), and for creates a minute. One call
+ * of each kind is under way at a time, for all leases together. What is needed meanwhile goes into
+ * the next call.
  *
- * A gateway that has started anew, and one whose node has another epoch, knows of no lease: it asks
- * what the database has for this node, which makes calls that are still under way void, and admits
- * nothing of what is limited before that. A node that is lost has none either.
+ * A gateway that has just started, and one whose node has another epoch, knows no lease. It asks
+ * the database for the leases of this node, which cancels calls that are still under way. Until it
+ * has the answer it admits nothing that is limited. A node that is lost has no leases.
  *
- * Who waits for an answer is woken by each one, and at the latest when its time is over.
+ * Each answer wakes those who wait, and so does the end of their time.
  */
 #include "base/clock.h"
 #include "base/list.h"

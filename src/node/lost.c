@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The end of a node that was cut off for too long. Others take it for dead lost_after behind its
- * last beat; then its names and leases are theirs. So it ends its own sandboxes a little before.
+ * The end of a node that was cut off for too long. If no beat was answered for lost_after, others
+ * take the node for dead, and may give its names and leases to other nodes. So it ends its own
+ * sandboxes a little before.
  *
- * The member tells when that is, and the gateway goes by its own clock: a member that is dead, or
- * stands still, keeps nothing alive. The time is also in a file, with the boot that its clock is
- * of, so a gateway that starts anew while its node is cut off knows it, too. The file is written
- * without a sync: what a machine that has crashed has forgotten, it has ended as well.
+ * The member says when that is, and the gateway watches its own clock: a member that is dead or
+ * stopped keeps no sandbox alive. The time is also in a file, together with the boot that its clock
+ * belongs to, for a gateway that starts while its node is cut off. The file is written without a
+ * sync: a machine that crashes loses the file, but also all its sandboxes.
  */
 #include "base/clock.h"
 #include "base/fd.h"

@@ -4,17 +4,17 @@
  *
  *	unknown --> pending --> asked --> known (a node, or nobody) --> unknown
  *
- * That a node has it is believed for KNOWN_US: that node looks for itself, and whoever sent the
- * call there hears at once that it is not there any more (node_forget_name()). So it does no harm
- * to believe it for longer while the database is away.
+ * An answer "that node has it" is used for KNOWN_US. It does no harm if it is old: that node looks
+ * for itself, and if the sandbox is not there any more, the answer is dropped at once
+ * (node_forget_name()). So it is used for longer while the database is away.
  *
- * That nobody has it is believed by those alone who came before the question was sent. Otherwise a
- * client that has just made the sandbox on another node would be told here that there is none.
+ * An answer "nobody has it" is used only for callers who came before the question was sent.
+ * Otherwise a client that has just made the sandbox on another node would be refused here.
  *
- * So that names nobody has do not flood the database: all who want the same name share one
- * question, and each project pays for its questions that find nobody, BUDGET of them in a second.
- * Questions that find somebody cost nothing. What is above that waits, and what is above
- * ASKERS_MAX is refused. Projects take turns.
+ * Names that nobody has must not flood the database. All callers who want the same name share one
+ * question. Each project may ask BUDGET questions a second that find nobody; those that find
+ * somebody are not counted. Further callers wait, and above ASKERS_MAX they are refused. Projects
+ * take turns.
  */
 #include "base/clock.h"
 #include "base/list.h"
@@ -159,7 +159,7 @@ static int read_answer(const json_t *answer, uint32_t *ret)
 	*ret = 0;
 	if (json_is_null(holder) && json_is_null(node))
 		return 0;
-	if (!json_is_string(holder) || !id_is_valid(json_string_value(holder), "sb") ||
+	if (!json_is_string(holder) || !names_has_kind(json_string_value(holder)) ||
 	    !json_is_integer(node) || number <= 0 || number > INT32_MAX)
 		return -EINVAL;
 	*ret = (uint32_t)number;

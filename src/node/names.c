@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Names and idempotency keys of creates. A sandbox has its row here before its name is asked for,
- * and its create goes on with the answer. So what the database has for this node is either of a
- * sandbox that is here, or it is left over from a gateway that was killed, and is given back: a
- * gateway that has started compares the two, and so does one whose node has joined anew. What this
- * node has and the database has not, such as names from before the node joined, is taken then.
+ * Names and idempotency keys of creates. A create writes its row here first, then asks the database
+ * for the name, and goes on with the answer. So a name that the database has for this node belongs
+ * to a sandbox of this node, or a killed gateway has left it over. A gateway that has just started,
+ * or whose node has joined again, compares the two: it gives back what is left over, and takes what
+ * the database lacks, such as names from before the node joined.
  *
- * What is to be given back is tried until the database has answered.
+ * Giving back is repeated until the database has answered.
  */
 #include "base/digest.h"
 #include "base/list.h"
@@ -52,6 +52,16 @@ struct names {
 static void give_next(struct names *s);
 static void claim_next(struct names *s);
 static void compare(struct names *s);
+
+bool names_has_kind(const char *id)
+{
+	static const char *const kinds[] = {"sb", "lg", "bt"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (id_is_valid(id, kinds[i]))
+			return true;
+	return false;
+}
 
 static bool is_held(const struct names *s)
 {
@@ -103,7 +113,7 @@ static int refuse(const json_t *answer, const char *name, struct err *err)
 		return is_key ? err_hint(err, "its id is %.40s", holder ? holder : "not known")
 		              : err_hint(err, "use a new key for a new request");
 	}
-	return node_refuse(err, "this node has just joined anew");
+	return node_refuse(err, "this node has just rejoined the cluster");
 }
 
 static void on_taken(const json_t *answer, const struct err *failure, void *arg)
@@ -213,7 +223,7 @@ void node_give(struct node *n, const char *sandbox_id, bool with_key)
 	struct names *s;
 	struct name_return *g = NULL;
 
-	if (!node_is_in(n) || strncmp(sandbox_id, "sb_", 3) != 0)
+	if (!node_is_in(n) || !names_has_kind(sandbox_id))
 		return;
 	s = n->names;
 	HASH_FIND_STR(s->giving_by_id, sandbox_id, g);
@@ -287,6 +297,12 @@ static void drop_claims(struct names *s)
 	}
 }
 
+static bool has_holder(const struct node *n, const char *id)
+{
+	return n->sandboxes->has(id, n->sandboxes_arg) ||
+	       (n->named && n->named->has(id, n->named_arg));
+}
+
 static void on_compared(const json_t *answer, const struct err *err, void *arg)
 {
 	struct names *s = arg;
@@ -307,7 +323,7 @@ static void on_compared(const json_t *answer, const struct err *err, void *arg)
 			later(s);
 			return;
 		}
-		if (!s->node->sandboxes->has(id, s->node->sandboxes_arg))
+		if (!has_holder(s->node, id))
 			node_give(s->node, id, true);
 		(void)snprintf(s->after, sizeof(s->after), "%s", id);
 	}
@@ -329,6 +345,8 @@ static void compare(struct names *s)
 	if (!s->after[0] && !s->is_claiming) {
 		drop_claims(s);
 		s->node->sandboxes->each_named(add_claim, s, s->node->sandboxes_arg);
+		if (s->node->named)
+			s->node->named->each_named(add_claim, s, s->node->named_arg);
 	}
 	call = json_pack("{ss ss}", "call", "taken", "after", s->after);
 	s->is_comparing = true;
@@ -353,6 +371,14 @@ static void on_again(struct loop *loop, void *arg)
 {
 	(void)loop;
 	names_look(arg);
+}
+
+void node_has_named(struct node *n, const struct node_named *named, void *arg)
+{
+	if (!n)
+		return;
+	n->named = named;
+	n->named_arg = arg;
 }
 
 void node_has_sandboxes(struct node *n, const struct node_sandboxes *sandboxes, void *arg)

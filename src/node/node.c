@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/log.h"
 #include "node/node_private.h"
+#include "node/usage_telling.h"
 
 #include <string.h>
 
@@ -16,6 +17,7 @@ struct node *node_new(const struct node_config *config)
 	n->names = names_new(n);
 	n->lookup = name_lookup_new(n);
 	n->telling = telling_new(n);
+	n->usage = usage_telling_new(n);
 	n->leases = leases_new(n);
 	n->lost = lost_new(n);
 	return n;
@@ -27,10 +29,12 @@ void node_free(struct node *n)
 		return;
 	lost_free(n->lost);
 	leases_free(n->leases);
+	usage_telling_free(n->usage);
 	telling_free(n->telling);
 	name_lookup_free(n->lookup);
 	names_free(n->names);
 	records_free(n->records);
+	json_decref(n->objects);
 	free(n);
 }
 
@@ -117,6 +121,39 @@ int node_check(const struct node *n, struct err *err)
 void node_call(struct node *n, const json_t *call, node_answer_fn fn, void *arg)
 {
 	n->config.call(call, fn, arg, n->config.link);
+}
+
+uint32_t node_n_compares(const struct node *n)
+{
+	return n->word.n_compares;
+}
+
+static void on_objects_told(const json_t *answer, const struct err *err, void *arg)
+{
+	struct node *n = arg;
+	json_t *figures = json_object_get(answer, "figures");
+
+	n->is_telling_objects = false;
+	if (err || !json_is_object(figures))
+		return;
+	json_decref(n->objects);
+	n->objects = json_incref(figures);
+}
+
+void node_tell_objects(struct node *n, uint32_t n_compares)
+{
+	auto_json json_t *call =
+		json_pack("{ss sI}", "call", "tell_objects", "n_compares", (json_int_t)n_compares);
+
+	if (n->is_telling_objects)
+		return;
+	n->is_telling_objects = true;
+	node_call(n, call, on_objects_told, n);
+}
+
+const json_t *node_objects(const struct node *n)
+{
+	return n ? n->objects : NULL;
 }
 
 const char *node_result(const json_t *answer)

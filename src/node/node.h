@@ -23,6 +23,7 @@ struct node_config {
 	struct loop *loop;
 	struct keyring *keyring;
 	struct quota *quota;
+	struct store *store; /* NULL: what other nodes made last is not remembered */
 	/* Sends a call, which is borrowed; fn is called once, never from inside. */
 	void (*call)(const json_t *call, node_answer_fn fn, void *arg, void *link);
 	/* The same with a file, which stays the caller's: of the store of objects. */
@@ -42,6 +43,14 @@ void node_told(struct node *n, const struct cluster_word *word);
 
 /* False also for NULL: this node is alone, and nothing below is asked. True until the member has
  * said the first word: what must not be done alone waits for it. */
+/* How often all that this node has was to be compared with the database: each time another start of
+ * PostgreSQL, which may have lost some. */
+uint32_t node_n_compares(const struct node *n);
+/* That all is compared, and in the rows again. Until each node has said so, nothing is removed from
+ * the store of objects. */
+void node_tell_objects(struct node *n, uint32_t n_compares);
+/* What the last collection has found there (member/collect/collect.h); NULL: nothing is known. */
+const json_t *node_objects(const struct node *n);
 bool node_is_in(const struct node *n);
 uint32_t node_number(const struct node *n);
 enum fence_state node_state(const struct node *n);
@@ -67,6 +76,8 @@ enum node_ask {
 /* A key that this node does not know. However many there are, the database is asked five times a
  * second at most. */
 enum node_ask node_ask_key(struct node *n, const char *secret, void (*fn)(void *arg), void *arg);
+/* The same by its id. */
+enum node_ask node_ask_key_id(struct node *n, const char *id, void (*fn)(void *arg), void *arg);
 /* Behind that answer: UNKNOWN, or CUT if there was none. */
 enum node_ask node_knows_unknown(const struct node *n);
 /* A record that all are to have. It is this node's when fn is called without an err; err has the
@@ -104,7 +115,7 @@ struct node_taking {
  * already. */
 void node_take(struct node *n, const struct node_taking *what, node_done_fn fn, void *arg);
 /* The sandbox has its name no more; with_key: nor its idempotency key. Tried until it is done. NULL
- * is fine. */
+ * is fine; an id of what has no names is passed over. */
 void node_give(struct node *n, const char *sandbox_id, bool with_key);
 
 /* leases.c: the parts of quotas that this node may use. */
@@ -136,6 +147,16 @@ struct node_sandboxes { /* of this node */
 	/* All end with the cause node_lost; how many that was. */
 	size_t (*end_all)(const char *why, void *arg);
 };
+/* What else has names that are the cluster's, such as the sandboxes of Vercel's wire. Said once,
+ * before node_has_sandboxes(). NULL is fine for n. */
+struct node_named {
+	bool (*has)(const char *id, void *arg);
+	void (*each_named)(void (*fn)(const char *project_id, const char *id, const char *name,
+	                              void *fn_arg),
+	                   void *fn_arg, void *arg);
+};
+void node_has_named(struct node *n, const struct node_named *named, void *arg);
+
 /* All of them are known now. NULL is fine for n. */
 void node_has_sandboxes(struct node *n, const struct node_sandboxes *sandboxes, void *arg);
 

@@ -9,6 +9,7 @@ struct name_lookup;
 struct names;
 struct records;
 struct telling;
+struct usage_telling;
 
 struct node {
 	struct node_config config;
@@ -19,13 +20,18 @@ struct node {
 	struct names *names;
 	struct name_lookup *lookup;
 	struct telling *telling;
+	struct usage_telling *usage;
 	struct leases *leases;
 	struct lost *lost;
 	const struct node_sandboxes *sandboxes; /* NULL: they are not known yet */
 	void *sandboxes_arg;
+	const struct node_named *named; /* NULL: nothing else has names */
+	void *named_arg;
 	void (*unused_project)(const char *id, void *arg); /* NULL: nobody removes them */
 	void *unused_project_arg;
 	uint32_t n_rewinds; /* of the word, that was told */
+	json_t *objects;    /* what is in the store; or NULL */
+	bool is_telling_objects;
 };
 
 struct records *records_new(struct node *n);
@@ -41,6 +47,8 @@ struct leases *leases_new(struct node *n);
 void leases_free(struct leases *l);
 void leases_on_word(struct leases *l);
 
+/* Kinds of ids that have names. */
+bool names_has_kind(const char *id);
 struct names *names_new(struct node *n);
 void names_free(struct names *s);
 void names_look(struct names *s); /* whether there is something to do */

@@ -98,6 +98,8 @@ static int apply_project(struct records *r, const json_t *one, const char *id, b
 	if (is_gone)
 		shared_images_drop_project(r, id);
 	if (is_gone)
+		sealed_records_forget_project(r, id);
+	if (is_gone)
 		return known && strcmp(known, "default") != 0
 		               ? keyring_remove_project(ring, id, err)
 		               : 0;
@@ -147,6 +149,9 @@ void record_apply(struct records *r, const json_t *one)
 	else if (strcmp(kind, "image") == 0)
 		result = shared_images_apply(r, id, project_id, json_object_get(one, "record"),
 		                             is_gone, &err);
+	else if (strcmp(kind, "secret") == 0 || strcmp(kind, "webhook") == 0)
+		result = sealed_records_apply(r, kind, id, project_id,
+		                              json_object_get(one, "record"), is_gone, &err);
 	else if (strcmp(kind, "quota") == 0 && !is_gone)
 		result = apply_quota(r, one, id, project_id, &err);
 	else

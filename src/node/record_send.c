@@ -55,7 +55,7 @@ static int refuse_put(const char *result, const struct record_call *p, struct er
 	if (strcmp(result, "full") == 0)
 		return err_set(err, ERR_LIMIT, 0,
 		               "the cluster has as many projects, keys and quotas as it can have");
-	return node_refuse(err, "this node has just joined anew");
+	return node_refuse(err, "this node has just rejoined the cluster");
 }
 
 /* Into this node's own tables, before anybody hears of it. */

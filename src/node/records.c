@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Projects, keys and quotas of the whole cluster. The database numbers each change; this node asks
- * for those behind the last one that it has, whenever a beat's answer says that there are more, and
- * writes them into its own tables. It begins with all of them at each start:
+ * Projects, keys and quotas of the whole cluster. The database numbers each change. When the answer
+ * to a beat says that there are new ones, this node asks for those after its last, and writes them
+ * into its own tables. Each start begins with all records:
  *
- *	all that the database has --> what this node has besides is said to it --> changes
+ *	read all from the database --> send what only this node has --> follow the changes
  *
- * So a node that joins brings its projects and keys along, and a database that has lost some hears
- * of them again. A key that is revoked on one side is revoked on both.
+ * So a node that joins brings its projects and keys along, and a database that has lost some gets
+ * them again. A key that is revoked on one side is revoked on both.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -72,12 +72,13 @@ bool records_is_current(const struct records *r)
 	return records_is_held(r) && r->is_whole && r->applied >= r->node->word.change;
 }
 
-static void begin_again(struct records *r)
+void records_begin_again(struct records *r)
 {
 	r->applied = 0;
 	r->is_whole = r->has_said = r->has_default = false;
 	forget_shared(r);
 	shared_images_forget(r);
+	sealed_records_begin_again(r);
 }
 
 static void on_changes(const json_t *answer, const struct err *err, void *arg)
@@ -98,7 +99,7 @@ static void on_changes(const json_t *answer, const struct err *err, void *arg)
 	if ((uint64_t)newest < r->applied) {
 		log_warn("cluster.database_rewound",
 		         "message='it knows of fewer changes than this node: all is compared'");
-		begin_again(r);
+		records_begin_again(r);
 		records_wake_askers(r, false);
 		return;
 	}
@@ -114,9 +115,11 @@ static void on_changes(const json_t *answer, const struct err *err, void *arg)
 	r->applied = (uint64_t)number;
 	r->is_whole = true;
 	r->fresh_us = clock_steady_us();
+	r->answered_us = r->asked_us;
 	records_wake_askers(r, true);
 	shared_images_look(r);
 	say_more(r);
+	sealed_records_say(r);
 }
 
 void records_ask_changes(struct records *r)
@@ -194,6 +197,11 @@ static void on_look(struct loop *loop, void *arg)
 	else
 		records_ask_changes(r);
 	say_more(r);
+	if (sealed_records_look(r)) {
+		records_begin_again(r);
+		records_ask_changes(r);
+	}
+	sealed_records_say(r);
 }
 
 void records_on_word(struct records *r)
@@ -202,7 +210,7 @@ void records_on_word(struct records *r)
 		return;
 	if (r->n_compares != r->node->word.n_compares ||
 	    (r->epoch && r->epoch != r->node->word.epoch))
-		begin_again(r);
+		records_begin_again(r);
 	r->n_compares = r->node->word.n_compares;
 	r->epoch = r->node->word.epoch;
 	if (r->fresh_us == 0)
@@ -210,6 +218,7 @@ void records_on_word(struct records *r)
 	if (!r->is_looking)
 		loop_timer_set_in(r->look, LOOK_US);
 	r->is_looking = true;
+	sealed_records_want_key(r);
 	if (!records_is_held(r))
 		records_wake_askers(r, false);
 	else if (!records_is_current(r) ||
@@ -239,6 +248,7 @@ struct records *records_new(struct node *n)
 	r->look = loop_timer_new(n->config.loop, on_look, r);
 	unknown_keys_init(r);
 	r->images = shared_images_new();
+	r->sealed = sealed_records_new(n);
 	return r;
 }
 
@@ -246,6 +256,7 @@ void records_free(struct records *r)
 {
 	forget_shared(r);
 	shared_images_free(r);
+	sealed_records_free(r->sealed);
 	unknown_keys_done(r);
 	loop_timer_free(r->look);
 	free(r);

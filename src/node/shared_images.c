@@ -76,27 +76,36 @@ static int read_part(const json_t *one, struct node_image_part *ret)
 	return 0;
 }
 
-static int read_image(const json_t *record, const char *project_id, struct node_image *ret)
+int node_image_read_parts(const json_t *parts, struct node_image *ret)
 {
-	const char *id = json_string_value(json_object_get(record, "template_id"));
-	const json_t *parts = json_object_get(record, "parts"), *one;
-	const json_int_t created = json_integer_value(json_object_get(record, "created_us"));
-	const json_int_t node = json_integer_value(json_object_get(record, "node"));
-	const bool is_shared = strcmp(project_id, NODE_SHARED) == 0;
+	const json_t *one;
 	size_t i;
 
-	ret->name = json_string_value(json_object_get(record, "name"));
-	ret->was = json_object_get(record, "was");
 	ret->n_parts = json_array_size(parts);
-	if (!id || !id_is_valid(id, "tpl") || !is_name(ret->name) || !json_is_array(ret->was) ||
-	    ret->n_parts == 0 || ret->n_parts > NODE_IMAGE_PARTS || created < 0 || node <= 0 ||
-	    node > INT32_MAX || (!is_shared && !id_is_valid(project_id, "prj")))
+	if (ret->n_parts > NODE_IMAGE_PARTS)
 		return -EPROTO;
 	json_array_foreach(parts, i, one)
 	{
 		if (read_part(one, &ret->parts[i]) < 0)
 			return -EPROTO;
 	}
+	return 0;
+}
+
+static int read_image(const json_t *record, const char *project_id, struct node_image *ret)
+{
+	const char *id = json_string_value(json_object_get(record, "template_id"));
+	const json_t *parts = json_object_get(record, "parts");
+	const json_int_t created = json_integer_value(json_object_get(record, "created_us"));
+	const json_int_t node = json_integer_value(json_object_get(record, "node"));
+	const bool is_shared = strcmp(project_id, NODE_SHARED) == 0;
+
+	ret->name = json_string_value(json_object_get(record, "name"));
+	ret->was = json_object_get(record, "was");
+	if (!id || !id_is_valid(id, "tpl") || !is_name(ret->name) || !json_is_array(ret->was) ||
+	    node_image_read_parts(parts, ret) < 0 || ret->n_parts == 0 || created < 0 ||
+	    node <= 0 || node > INT32_MAX || (!is_shared && !id_is_valid(project_id, "prj")))
+		return -EPROTO;
 	(void)snprintf(ret->project_id, sizeof(ret->project_id), "%s", is_shared ? "" : project_id);
 	(void)snprintf(ret->template_id, sizeof(ret->template_id), "%s", id);
 	ret->created_us = (uint64_t)created;
@@ -271,7 +280,7 @@ void node_has_templates(struct node *n, void (*fn)(void *arg), void *arg)
 	fn(arg);
 }
 
-static json_t *describe_parts(const struct node_image *i)
+json_t *node_image_describe_parts(const struct node_image *i)
 {
 	json_t *parts = json_array();
 
@@ -352,7 +361,7 @@ void node_publish_image(struct node *n, const struct node_image *i, const char *
 	/* As text: PostgreSQL writes a number of JSON out to its last digit, and an answer with one
 	 * that is too large is none. */
 	p->record = json_pack("{ss ss so sI sI sb ss}", "template_id", i->template_id, "name",
-	                      i->name, "parts", describe_parts(i), "created_us",
+	                      i->name, "parts", node_image_describe_parts(i), "created_us",
 	                      (json_int_t)i->created_us, "node", (json_int_t)node_number(n),
 	                      "is_stored", i->is_stored, "manifest", manifest ? manifest : "{}");
 	text = json_dumps(p->record, JSON_COMPACT | JSON_ENSURE_ASCII);
@@ -393,10 +402,10 @@ static void move_part(struct node *n, const char *what, const struct node_image 
 		digest_to_hex(&i->parts[k].image, base);
 		(void)json_array_append_new(bases, json_string(base));
 	}
-	call = json_pack("{ss ss ss sI ss ss sO}", "call", what, "project_id",
-	                 project_of(i->project_id), "digest", digest, "bytes",
-	                 (json_int_t)i->parts[part].bytes, "class", class, "seal", seal, "bases",
-	                 bases);
+	call = json_pack("{ss ss ss si ss sI ss ss sO}", "call", what, "project_id",
+	                 project_of(i->project_id), "kind", "image", "generation", 0, "digest",
+	                 digest, "bytes", (json_int_t)i->parts[part].bytes, "class", class, "seal",
+	                 seal, "bases", bases);
 	n->config.call_with_file(call, fd, fn, arg, n->config.link);
 }
 

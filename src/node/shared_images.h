@@ -53,6 +53,9 @@ void node_publish_image(struct node *n, const struct node_image *i, const char *
                         node_answer_fn fn, void *arg);
 void node_remove_image(struct node *n, const char *project_id, const char *name,
                        const char *template_id, node_answer_fn fn, void *arg);
+/* [{digest, seal, bytes}], as records have them. */
+json_t *node_image_describe_parts(const struct node_image *i); /* the caller's */
+must_check int node_image_read_parts(const json_t *parts, struct node_image *ret);
 /* A file to the store of objects, or from there: fd stays the caller's. */
 void node_put_part(struct node *n, const struct node_image *i, size_t part, int fd,
                    node_answer_fn fn, void *arg);

@@ -7,14 +7,14 @@
  *	              ^            | no answer
  *	              +------------+
  *
- * A round begins with all that is here: when the gateway has started, when its node has joined
- *anew, and when the database says that a batch is missing. From then on what changes follows.
- *Batches are numbered, so one that the database lost, or that was lost on its way, is found with
- *the next one; one without an answer is sent again with its number. A batch a while comes also
- *where nothing changes, so that readers know how old the rows are.
+ * A round begins with all sandboxes of this node: when the gateway has started, when its node has
+ * joined anew, and when the database says that a batch is missing. After that only changes are
+ * sent. Batches are numbered, so the next one shows if one was lost, on its way or by the database.
+ * A batch without an answer is sent again with its number. If nothing changes, an empty batch is
+ * sent from time to time, so that readers know how old the rows are.
  *
- * A sandbox that changes often is told once a period, as it is then. So the database bears a
- *bounded number of batches, however busy the nodes are.
+ * A sandbox that changes often is sent once a period, as it is then. So the database gets a bounded
+ * number of batches, however busy the nodes are.
  */
 #include "base/clock.h"
 #include "base/log.h"

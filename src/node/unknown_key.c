@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A key that nobody knows here may have been made elsewhere a moment ago. Then the changes are
- * asked for at once, and requests that wait for the same answer wait together. However many unknown
- * keys there are, the database is asked once in ASK_US: the digest of a key that is known to be
- * unknown is remembered for a while, in a table of fixed size.
+ * A key that this node does not know may have been made on another node a moment ago. So the node
+ * asks for changes at once; all requests with unknown keys wait for the same answer. However many
+ * there are, the database is asked once in ASK_US. Keys that were not found are remembered by their
+ * digest for a while, in a table of fixed size.
  */
 #include "base/clock.h"
 #include "base/units.h"
 #include "node/records_private.h"
+#include "node/sealed_records.h"
 
 #include <string.h>
 
@@ -70,19 +71,11 @@ enum node_ask node_knows_unknown(const struct node *n)
 	return n->records->is_answered ? NODE_ASK_UNKNOWN : NODE_ASK_CUT;
 }
 
-enum node_ask node_ask_key(struct node *n, const char *secret, void (*fn)(void *arg), void *arg)
+static enum node_ask wait_for(struct records *r, uint64_t print, void (*fn)(void *arg), void *arg)
 {
-	struct records *r = n->records;
-	unsigned char hash[32];
-	uint64_t now = clock_steady_us(), print, due_us;
+	const uint64_t now = clock_steady_us();
 	struct waiter *w;
 
-	if (!key_hash_secret(secret, hash))
-		return NODE_ASK_UNKNOWN;
-	memcpy(&print, hash, sizeof(print));
-	if (r->unknown[print % ASKED_SLOTS].print == print &&
-	    now - r->unknown[print % ASKED_SLOTS].us < ASKED_US)
-		return NODE_ASK_UNKNOWN;
 	if (!records_is_held(r))
 		return NODE_ASK_CUT;
 	if (r->n_waiters >= WAITERS_MAX)
@@ -92,9 +85,45 @@ enum node_ask node_ask_key(struct node *n, const char *secret, void (*fn)(void *
 	list_init(&w->link);
 	list_append(&r->waiters, &w->link);
 	r->n_waiters++;
-	due_us = MAX(now, r->asked_us + ASK_US);
-	loop_timer_set(r->ask, due_us);
+	loop_timer_set(r->ask, MAX(now, r->asked_us + ASK_US));
 	return NODE_ASK_WAIT;
+}
+
+/* print: what is known to be unknown is known by it. */
+static enum node_ask ask(struct records *r, uint64_t print, void (*fn)(void *arg), void *arg)
+{
+	uint64_t now = clock_steady_us();
+
+	if (r->unknown[print % ASKED_SLOTS].print == print &&
+	    now - r->unknown[print % ASKED_SLOTS].us < ASKED_US)
+		return NODE_ASK_UNKNOWN;
+	return wait_for(r, print, fn, arg);
+}
+
+enum node_ask node_ask_fresh(struct node *n, uint64_t since_us, void (*fn)(void *arg), void *arg)
+{
+	return n->records->answered_us >= since_us ? NODE_ASK_UNKNOWN
+	                                           : wait_for(n->records, 0, fn, arg);
+}
+
+enum node_ask node_ask_key(struct node *n, const char *secret, void (*fn)(void *arg), void *arg)
+{
+	unsigned char hash[32];
+	uint64_t print;
+
+	if (!key_hash_secret(secret, hash))
+		return NODE_ASK_UNKNOWN;
+	memcpy(&print, hash, sizeof(print));
+	return ask(n->records, print, fn, arg);
+}
+
+enum node_ask node_ask_key_id(struct node *n, const char *id, void (*fn)(void *arg), void *arg)
+{
+	uint64_t print = UINT64_C(14695981039346656037);
+
+	for (const char *p = id; *p; p++)
+		print = (print ^ (unsigned char)*p) * UINT64_C(1099511628211);
+	return ask(n->records, print, fn, arg);
 }
 
 void unknown_keys_init(struct records *r)

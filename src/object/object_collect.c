@@ -3,10 +3,15 @@
 
 #include <string.h>
 
-static int compare(const void *a, const void *b)
-{
-	return memcmp(a, b, DIGEST_LEN);
-}
+#define BITS_EACH  10
+#define BITS_LEAST ((uint64_t)1 << 16)
+#define BITS_MOST  ((uint64_t)1 << 28)
+#define PROBES     7
+
+struct object_filter {
+	uint64_t mask, seed;
+	uint64_t bits[];
+};
 
 static bool is_older(uint64_t written_us, uint64_t now_us, uint64_t than_us)
 {
@@ -18,21 +23,68 @@ bool object_is_fresh(uint64_t written_us, uint64_t now_us)
 	return !is_older(written_us, now_us, OBJECT_FRESH_US);
 }
 
-size_t object_collect(struct object_row *rows, size_t n, struct digest *needed, size_t n_needed,
-                      uint64_t began_us, bool is_whole)
+struct object_filter *object_filter_new(size_t n_names, uint64_t seed)
+{
+	struct object_filter *n;
+	uint64_t bits = BITS_LEAST;
+
+	while (bits < BITS_MOST && bits / BITS_EACH < n_names)
+		bits *= 2;
+	n = xcalloc(1, sizeof(*n) + bits / 8);
+	n->mask = bits - 1;
+	n->seed = seed;
+	return n;
+}
+
+void object_filter_free(struct object_filter *n)
+{
+	free(n);
+}
+
+/* A name is an HMAC, so its bytes are spread already; only the seed is to be mixed in. */
+static void spread(const struct object_filter *n, const struct digest *name, uint64_t *ret_at,
+                   uint64_t *ret_step)
+{
+	uint64_t a, b;
+
+	memcpy(&a, name->bytes, sizeof(a));
+	memcpy(&b, name->bytes + sizeof(a), sizeof(b));
+	a = (a ^ n->seed) * UINT64_C(0x9e3779b97f4a7c15);
+	b = (b ^ n->seed) * UINT64_C(0xc2b2ae3d27d4eb4f);
+	*ret_at = a ^ a >> 32;
+	*ret_step = (b ^ b >> 32) | 1;
+}
+
+void object_filter_add(struct object_filter *n, const struct digest *name)
+{
+	uint64_t at, step;
+
+	spread(n, name, &at, &step);
+	for (size_t i = 0; i < PROBES; i++, at += step)
+		n->bits[(at & n->mask) / 64] |= UINT64_C(1) << (at & 63);
+}
+
+bool object_filter_has(const struct object_filter *n, const struct digest *name)
+{
+	uint64_t at, step;
+
+	spread(n, name, &at, &step);
+	for (size_t i = 0; i < PROBES; i++, at += step)
+		if (!(n->bits[(at & n->mask) / 64] & UINT64_C(1) << (at & 63)))
+			return false;
+	return true;
+}
+
+size_t object_collect(struct object_row *rows, size_t n, const struct object_filter *needed,
+                      uint64_t read_us)
 {
 	size_t n_removed = 0;
 
-	if (!is_whole)
-		return 0;
-	if (n_needed > 0)
-		qsort(needed, n_needed, sizeof(*needed), compare);
 	for (size_t i = 0; i < n; i++) {
 		const struct object_row row = rows[i];
 
-		if (!is_older(row.written_us, began_us, OBJECT_GRACE_US) ||
-		    (n_needed > 0 &&
-		     bsearch(&row.name, needed, n_needed, sizeof(*needed), compare)))
+		if (!is_older(row.written_us, read_us, OBJECT_GRACE_US) ||
+		    object_filter_has(needed, &row.name))
 			continue;
 		rows[i] = rows[n_removed];
 		rows[n_removed++] = row;

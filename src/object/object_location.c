@@ -22,6 +22,8 @@ void object_location_done(struct object_location *l)
 	free(l->url);
 	free(l->host);
 	free(l->path);
+	free(l->root);
+	free(l->keys);
 	free(l->region);
 	*l = (struct object_location){0};
 }
@@ -108,6 +110,8 @@ static int parse_bucket(const char *text, const char *endpoint, const char *regi
 	url = at ? put_bucket(said, at, bucket) : xstrdup(said);
 	ret->path = at ? xasprintf("%s%s", len ? "/" : "", prefix)
 	               : xasprintf("/%s%s%s", bucket, len ? "/" : "", prefix);
+	ret->root = at ? xstrdup("/") : xasprintf("/%s", bucket);
+	ret->keys = xasprintf("%s%s", prefix, len ? "/" : "");
 	return check_endpoint(url, said, ret, err);
 }
 
@@ -143,6 +147,24 @@ void object_name(bool is_manifest, const struct digest *name, char ret[OBJECT_NA
 	char hex[DIGEST_HEX];
 
 	digest_to_hex(name, hex);
-	(void)snprintf(ret, OBJECT_NAME_SIZE, "v1/%s/%.2s/%s", is_manifest ? "manifests" : "chunks",
-	               hex, hex);
+	(void)snprintf(ret, OBJECT_NAME_SIZE, "%s%.2s/%s", object_folder(is_manifest), hex, hex);
+}
+
+const char *object_folder(bool is_manifest)
+{
+	return is_manifest ? "v1/manifests/" : "v1/chunks/";
+}
+
+int object_name_parse(bool is_manifest, const char *text, struct digest *ret)
+{
+	const char *folder = object_folder(is_manifest);
+	const char *hex = text + strlen(folder) + strlen("ab/");
+	char name[OBJECT_NAME_SIZE];
+
+	if (strncmp(text, folder, strlen(folder)) != 0 ||
+	    strlen(text) != strlen(folder) + strlen("ab/") + DIGEST_HEX - 1 ||
+	    digest_parse(hex, ret) < 0)
+		return -EINVAL;
+	object_name(is_manifest, ret, name);
+	return strcmp(name, text) == 0 ? 0 : -EINVAL;
 }

@@ -17,6 +17,8 @@ struct object_location {
 	char *url;       /* of the server: scheme://host[:port], without the scheme's own port */
 	char *host;      /* as the field Host has it: no port that is the scheme's own */
 	char *path;      /* before a name: "/BUCKET/PREFIX" or "/PREFIX" or "" */
+	char *root;      /* that lists the bucket: "/BUCKET" or "/" */
+	char *keys;      /* before a name in a key: "PREFIX/" or "" */
 	char *region;
 };
 
@@ -29,3 +31,7 @@ void object_location_done(struct object_location *l); /* twice is fine */
 /* What a thing is called there: "v1/chunks/ab/ab…" or "v1/manifests/ab/ab…". */
 #define OBJECT_NAME_SIZE (sizeof("v1/manifests/ab/") + DIGEST_HEX)
 void object_name(bool is_manifest, const struct digest *name, char ret[OBJECT_NAME_SIZE]);
+/* Where all of a kind are: "v1/chunks/", "v1/manifests/". */
+const char *object_folder(bool is_manifest);
+/* The name of one that object_name() gives; -EINVAL: it is none of that kind. */
+must_check int object_name_parse(bool is_manifest, const char *text, struct digest *ret);

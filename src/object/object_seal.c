@@ -5,6 +5,7 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <stdio.h>
 #include <string.h>
 
 void object_seal_make(const uint8_t key[OBJECT_SEAL_KEY], const struct object_claim *claim,
@@ -24,6 +25,21 @@ void object_seal_make(const uint8_t key[OBJECT_SEAL_KEY], const struct object_cl
 
 	if (!HMAC(EVP_sha256(), key, OBJECT_SEAL_KEY, (const unsigned char *)&text, sizeof(text),
 	          ret->bytes, &len))
+		abort(); /* no memory */
+}
+
+/* Another length than that of a seal's text, so that none is another's. */
+void object_seal_derive(const uint8_t key[OBJECT_SEAL_KEY], const char *what,
+                        uint8_t ret[OBJECT_SEAL_KEY])
+{
+	struct {
+		char tag[16], what[48];
+	} text = {.tag = "cloche key 1"};
+	unsigned len = OBJECT_SEAL_KEY;
+
+	(void)snprintf(text.what, sizeof(text.what), "%s", what);
+	if (!HMAC(EVP_sha256(), key, OBJECT_SEAL_KEY, (const unsigned char *)&text, sizeof(text),
+	          ret, &len))
 		abort(); /* no memory */
 }
 

@@ -29,6 +29,10 @@ struct object_claim {
 
 void object_seal_make(const uint8_t key[OBJECT_SEAL_KEY], const struct object_claim *claim,
                       struct digest *ret);
+/* A key of its own for something else that the nodes of a cluster share. What it is for says what,
+ * of 47 bytes at most; who has it knows nothing of the brokers' key. */
+void object_seal_derive(const uint8_t key[OBJECT_SEAL_KEY], const char *what,
+                        uint8_t ret[OBJECT_SEAL_KEY]);
 /* In constant time. */
 bool object_seal_fits(const uint8_t key[OBJECT_SEAL_KEY], const struct object_claim *claim,
                       const struct digest *seal);

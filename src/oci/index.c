@@ -137,7 +137,7 @@ static int tell_none(const struct oci_wish *wish, const struct offers *refs,
                      const struct offers *archs, bool has_named, struct err *err)
 {
 	if (!has_named && wish->ref && *wish->ref)
-		return oci_refuse(err, "there is none named '%.60s'; there is: %s", wish->ref,
+		return oci_refuse(err, "nothing in it is named '%.60s'; it has: %s", wish->ref,
 		                  refs->n ? refs->text : "one without a name");
 	if (archs->n > 0)
 		return oci_refuse(err, "it is for %s, and this machine is %s", archs->text,
@@ -238,7 +238,7 @@ int oci_choose_saved(const json_t *saved, const char *ref, struct oci_saved *ret
 		found = one;
 	}
 	if (!found)
-		return oci_refuse(err, "there is none named '%.60s'; there is: %s", ref ? ref : "",
+		return oci_refuse(err, "nothing in it is named '%.60s'; it has: %s", ref ? ref : "",
 		                  refs.n ? refs.text : "none");
 	ret->config = json_string_value(json_object_get(found, "Config"));
 	if (!ret->config)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "oidc/base64url.h"
-#include "oidc/jws_inside.h"
+#include "oidc/jws_private.h"
 
 #include <ctype.h>
 #include <openssl/ecdsa.h>

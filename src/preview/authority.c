@@ -10,7 +10,7 @@
 #include "preview/authority.h"
 
 #include "http/tls.h"
-#include "preview/authority_inside.h"
+#include "preview/authority_private.h"
 
 #include <openssl/ec.h>
 #include <openssl/rand.h>

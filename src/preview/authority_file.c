@@ -7,7 +7,7 @@
  */
 #include "base/fd.h"
 #include "base/log.h"
-#include "preview/authority_inside.h"
+#include "preview/authority_private.h"
 
 #include <fcntl.h>
 #include <openssl/pem.h>

@@ -6,7 +6,7 @@
  * a browser), and, by path, everything that a browser would keep for our whole address.
  */
 #include "http/relay/relay_heads.h"
-#include "preview/inside.h"
+#include "preview/preview_private.h"
 
 #include <stdio.h>
 #include <string.h>

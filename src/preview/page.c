@@ -2,7 +2,7 @@
 /* The daemon's own answers to visitors: JSON for programs, and for browsers a page that reloads by
  * itself.
  */
-#include "preview/inside.h"
+#include "preview/preview_private.h"
 
 #include <string.h>
 

@@ -10,7 +10,7 @@
  * A token in the query is moved at once to a less visible place: by name into a cookie of that name
  * only, by path into the path.
  */
-#include "preview/inside.h"
+#include "preview/preview_private.h"
 
 #include <string.h>
 #include <strings.h>

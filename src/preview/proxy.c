@@ -5,7 +5,7 @@
  * each side is told, and what is counted. Everything is freed in one place, the request's on_done.
  */
 #include "http/relay/relay.h"
-#include "preview/inside.h"
+#include "preview/preview_private.h"
 
 static const char *const faults[RELAY_FAULT_COUNT] = {
 	[RELAY_NO_HTTP] = "the server in the sandbox answered with what is no HTTP/1.1",

@@ -7,7 +7,7 @@
 #include "base/parse.h"
 #include "http/cookie.h"
 #include "http/target.h"
-#include "preview/inside.h"
+#include "preview/preview_private.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -146,6 +146,13 @@ int master_keys_read(const char *path, bool is_made, struct master_keys *ret, st
 	return r;
 }
 
+void master_keys_of_one(const uint8_t key[MASTER_KEY_SIZE], struct master_keys *ret)
+{
+	*ret = (struct master_keys){.n = 1};
+	memcpy(ret->of[0], key, MASTER_KEY_SIZE);
+	make_id(key, ret->ids[0]);
+}
+
 const uint8_t *master_keys_find(const struct master_keys *keys, const char *id)
 {
 	for (size_t i = 0; i < keys->n; i++)

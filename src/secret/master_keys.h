@@ -29,5 +29,7 @@ must_check int master_keys_read(const char *path, bool is_made, struct master_ke
 /* The same from text, which is overwritten. file names it in errors. */
 must_check int master_keys_parse(char *text, const char *file, struct master_keys *ret,
                                  struct err *err);
+/* One that is in no file. */
+void master_keys_of_one(const uint8_t key[MASTER_KEY_SIZE], struct master_keys *ret);
 const uint8_t *master_keys_find(const struct master_keys *keys, const char *id); /* or NULL */
 void master_keys_done(struct master_keys *keys); /* overwrites them; twice is fine */

@@ -1,32 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "secret/secret.h"
+#include "secret/secret_private.h"
 
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/log.h"
-#include "net/policy/secret_reference.h"
 #include "store/tables/secrets.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-struct secret {
-	struct list link; /* in order of names */
-	char id[ID_SIZE], project_id[ID_SIZE];
-	char name[SECRET_NAME_SIZE];
-	uint64_t version, created_us, changed_us;
-	struct envelope envelope;
-	char *hosts; /* as in its row */
-};
-
-struct secrets {
-	struct secrets_config config;
-	struct list all;
-	size_t n_all;
-	void (*changed)(const char *project_id, const char *name, void *arg);
-	void *changed_arg;
-};
 
 #define LABEL_SIZE (ID_SIZE + SECRET_NAME_SIZE + 24)
 
@@ -56,14 +38,21 @@ static struct secret_row row_of(const struct secret *s)
 	                           .changed_us = s->changed_us};
 }
 
-static void secret_free(struct secret *s)
+void secret_free(struct secret *s)
 {
 	envelope_done(&s->envelope);
 	free(s->hosts);
 	free(s);
 }
 
-static void insert(struct secrets *secrets, struct secret *s)
+void secret_let_go(struct secrets *secrets, struct secret *s)
+{
+	list_remove(&s->link);
+	secrets->n_all--;
+	secret_free(s);
+}
+
+void secret_insert(struct secrets *secrets, struct secret *s)
 {
 	struct list *before = &secrets->all;
 
@@ -77,7 +66,7 @@ static void insert(struct secrets *secrets, struct secret *s)
 	secrets->n_all++;
 }
 
-static struct secret *find(const struct secrets *secrets, const char *project_id, const char *name)
+struct secret *secret_find(const struct secrets *secrets, const char *project_id, const char *name)
 {
 	list_for_each (&secrets->all, struct secret, s, link)
 		if (strcmp(s->name, name) == 0 && strcmp(s->project_id, project_id) == 0)
@@ -100,7 +89,7 @@ static int load_one(const struct secret_row *row, void *arg)
 	(void)snprintf(s->envelope.key_id, sizeof(s->envelope.key_id), "%s", row->key_id);
 	s->envelope.wrapped = xstrdup(row->wrapped);
 	s->envelope.sealed = xstrdup(row->sealed);
-	insert(secrets, s);
+	secret_insert(secrets, s);
 	return 0;
 }
 
@@ -168,7 +157,13 @@ void secrets_on_change(struct secrets *secrets,
 	secrets->changed_arg = arg;
 }
 
-static void tell(struct secrets *secrets, const struct secret *s, enum event_type type)
+void secret_note_changed(struct secrets *secrets, const struct secret *s)
+{
+	if (secrets->changed)
+		secrets->changed(s->project_id, s->name, secrets->changed_arg);
+}
+
+void secret_note_event(struct secrets *secrets, const struct secret *s, enum event_type type)
 {
 	struct event e;
 	struct json_writer *w = event_begin(&e, secrets->config.events, type, s->project_id, NULL);
@@ -176,22 +171,27 @@ static void tell(struct secrets *secrets, const struct secret *s, enum event_typ
 	json_put_str(w, "name", s->name);
 	json_put_u64(w, "version", s->version);
 	event_end(&e);
-	if (secrets->changed)
-		secrets->changed(s->project_id, s->name, secrets->changed_arg);
 }
 
-static int check_room(const struct secrets *secrets, const char *project_id, struct err *err)
+static void tell(struct secrets *secrets, const struct secret *s, enum event_type type)
+{
+	secret_note_event(secrets, s, type);
+	secret_note_changed(secrets, s);
+}
+
+int secret_check_room(const struct secrets *secrets, const char *project_id, size_t most,
+                      struct err *err)
 {
 	size_t n = 0;
 
 	list_for_each (&secrets->all, const struct secret, s, link)
 		n += strcmp(s->project_id, project_id) == 0;
-	if (n >= SECRETS_MAX_OF_PROJECT || (n >= SECRETS_SHARE && secrets->n_all >= SECRETS_MAX))
-		return err_set(err, ERR_LIMIT, 0, "there are %zu secrets, which is the most", n);
+	if (n >= most || (n >= SECRETS_SHARE && secrets->n_all >= SECRETS_MAX))
+		return err_set(err, ERR_LIMIT, 0, "there are %zu secrets, which is the limit", n);
 	return 0;
 }
 
-static int check(const char *name, size_t len, struct err *err)
+int secret_check(const char *name, size_t len, struct err *err)
 {
 	if (!secret_name_is_valid(name))
 		return err_field(err, "name",
@@ -205,8 +205,7 @@ static int check(const char *name, size_t len, struct err *err)
 	return 0;
 }
 
-/* The patterns as a row has them, for free(). */
-static int read_hosts(const json_t *hosts, char **ret, struct err *err)
+int secret_read_hosts(const json_t *hosts, char **ret, struct err *err)
 {
 	auto_call(buf_done) struct buf text =
 		BUF_INIT((size_t)SECRET_HOSTS_MAX * (HOSTNAME_SIZE + 1));
@@ -256,20 +255,23 @@ bool secret_may_go(const struct secret *s, const struct hostname_pattern *where)
 	return false;
 }
 
-/* Seals the value as the next version of s, and saves it. s is unchanged if that fails. */
-static int put_value(struct secrets *secrets, struct secret *s, const char *value, size_t len,
-                     char *hosts, struct err *err)
+int secret_put_state(struct secrets *secrets, struct secret *s, const struct secret_state *state,
+                     struct err *err)
 {
+	auto_free char *hosts = xstrdup(state->hosts);
 	struct secret next = *s;
 	struct secret_row row;
 	char label[LABEL_SIZE];
 	int r;
 
+	if (state->id)
+		(void)snprintf(next.id, sizeof(next.id), "%s", state->id);
 	next.hosts = hosts;
-	next.version++;
-	next.changed_us = clock_wall_us();
+	next.version = state->version;
+	next.created_us = state->created_us;
+	next.changed_us = state->changed_us;
 	label_of(&next, label);
-	r = envelope_seal(secrets->config.keys, label, value, len, &next.envelope);
+	r = envelope_seal(secrets->config.keys, label, state->value, state->len, &next.envelope);
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "the value cannot be sealed");
 	row = row_of(&next);
@@ -280,14 +282,12 @@ static int put_value(struct secrets *secrets, struct secret *s, const char *valu
 	}
 	envelope_done(&s->envelope);
 	free(s->hosts);
-	s->hosts = xstrdup(hosts);
-	s->envelope = next.envelope;
-	s->version = next.version;
-	s->changed_us = next.changed_us;
+	*s = next;
+	hosts = NULL;
 	return 0;
 }
 
-static struct secret *make(const char *project_id, const char *name)
+struct secret *secret_make(const char *project_id, const char *name)
 {
 	struct secret *s = xnew0(struct secret);
 
@@ -306,50 +306,59 @@ int secrets_set(struct secrets *secrets, const char *project_id, const char *nam
 	auto_free char *wanted = NULL;
 	struct secret *s;
 	bool is_new;
-	int r = check(name, len, err);
+	int r = secret_check(name, len, err);
 
 	if (r == 0 && hosts)
-		r = read_hosts(hosts, &wanted, err);
+		r = secret_read_hosts(hosts, &wanted, err);
 	if (r < 0)
 		return r;
-	s = find(secrets, project_id, name);
+	s = secret_find(secrets, project_id, name);
 	is_new = !s;
 	if (is_new) {
-		r = check_room(secrets, project_id, err);
+		r = secret_check_room(secrets, project_id, SECRETS_MAX_OF_PROJECT, err);
 		if (r < 0)
 			return r;
-		s = make(project_id, name);
+		s = secret_make(project_id, name);
 	}
 	if (!wanted)
 		wanted = xstrdup(s->hosts);
-	r = put_value(secrets, s, value, len, wanted, err);
+	r = secret_put_state(secrets, s,
+	                     &(struct secret_state){.value = value,
+	                                            .len = len,
+	                                            .hosts = wanted,
+	                                            .version = s->version + 1,
+	                                            .created_us = s->created_us,
+	                                            .changed_us = clock_wall_us()},
+	                     err);
 	if (r < 0) {
 		if (is_new)
 			secret_free(s);
 		return r;
 	}
 	if (is_new)
-		insert(secrets, s);
+		secret_insert(secrets, s);
 	tell(secrets, s, EVENT_SECRET_SET);
 	*ret = s;
 	*ret_new = is_new;
 	return 0;
 }
 
-static int refuse_unknown(const char *name, struct err *err)
+int secret_refuse_unknown(const char *name, struct err *err)
 {
 	(void)err_set(err, ERR_NOT_FOUND, 0, "no secret '%.64s'", name);
+	if (err)
+		err->errnum = SECRET_UNKNOWN;
 	return err_hint(err, "`cloche secret ls` lists them, `cloche secret set NAME` makes one");
 }
 
 int secrets_remove(struct secrets *secrets, const char *project_id, const char *name,
                    struct err *err)
 {
-	struct secret *s = find(secrets, project_id, name);
+	struct secret *s = secret_find(secrets, project_id, name);
 	int r;
 
 	if (!s)
-		return refuse_unknown(name, err);
+		return secret_refuse_unknown(name, err);
 	r = store_delete_secret(secrets->config.store, s->id, err);
 	if (r < 0)
 		return r;
@@ -365,16 +374,14 @@ void secrets_forget(struct secrets *secrets, const char *project_id)
 	list_for_each (&secrets->all, struct secret, s, link) {
 		if (strcmp(s->project_id, project_id) != 0)
 			continue;
-		list_remove(&s->link);
-		secrets->n_all--;
-		secret_free(s);
+		secret_let_go(secrets, s);
 	}
 }
 
 const struct secret *secrets_find(const struct secrets *secrets, const char *project_id,
                                   const char *name)
 {
-	return find(secrets, project_id, name);
+	return secret_find(secrets, project_id, name);
 }
 
 void secrets_each(const struct secrets *secrets, const char *project_id,
@@ -407,13 +414,13 @@ size_t secrets_count_locked(const struct secrets *secrets)
 ssize_t secrets_reveal(const struct secrets *secrets, const char *project_id, const char *name,
                        char *ret, struct err *err)
 {
-	const struct secret *s = find(secrets, project_id, name);
+	const struct secret *s = secret_find(secrets, project_id, name);
 	auto_call(sealed_text_wipe) char *value = NULL;
 	char label[LABEL_SIZE];
 	ssize_t n;
 
 	if (!s)
-		return refuse_unknown(name, err);
+		return secret_refuse_unknown(name, err);
 	label_of(s, label);
 	n = envelope_open(secrets->config.keys, label, &s->envelope, &value);
 	if (n > ENVELOPE_VALUE_MAX)

@@ -17,6 +17,8 @@
 #include "secret/sealed_text.h"
 #include "store/store.h"
 
+#include <errno.h>
+
 #define SECRETS_MAX            4096 /* of all projects; a project has its share of it in any case */
 #define SECRETS_SHARE          16
 #define SECRETS_MAX_OF_PROJECT 256
@@ -62,6 +64,8 @@ const struct master_keys *secrets_keys(const struct secrets *secrets);
  * overwrites. Returns its length. */
 must_check ssize_t secrets_reveal(const struct secrets *secrets, const char *project_id,
                                   const char *name, char *ret, struct err *err);
+/* The errnum of an err that says that there is no such secret here. */
+#define SECRET_UNKNOWN ENODATA
 struct secret_facts { /* strings are borrowed */
 	const char *id, *name;
 	uint64_t version; /* 1 for the first value */

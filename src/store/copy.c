@@ -7,7 +7,7 @@
  */
 #include "store/copy.h"
 
-#include "store/inside.h"
+#include "store/store_private.h"
 
 #include <fcntl.h>
 #include <unistd.h>

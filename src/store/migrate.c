@@ -30,6 +30,7 @@ static const char *const steps[] = {
 	store_schema_identity_keys,
 	store_schema_people,
 	store_schema_audit,
+	store_schema_shared_marks,
 };
 /* clang-format on */
 

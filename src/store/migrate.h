@@ -29,7 +29,7 @@ extern const char store_schema_event_chains[];
 extern const char store_schema_history[];
 extern const char store_schema_identity_keys[];
 extern const char store_schema_people[];
-extern const char store_schema_audit[];
+extern const char store_schema_audit[], store_schema_shared_marks[];
 
 int migrate_newest(void); /* the version that it brings a file to */
 must_check int migrate(sqlite3 *db, const char *path, struct err *err);

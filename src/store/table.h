@@ -5,8 +5,8 @@
  * once (struct statements); and tables that change so rarely that each call prepares its own
  * statement (struct table).
  */
-#include "store/inside.h"
 #include "store/statement.h"
+#include "store/store_private.h"
 
 #include <stddef.h>
 

@@ -10,7 +10,7 @@
  * connection for a request. A request for WebSocket is judged like any other; after it, bytes pass
  * unchanged (proxy_tunnel.c). A guest that speaks HTTP/2 has many requests at a time (h2.c).
  */
-#include "wall/proxy_inside.h"
+#include "wall/proxy_private.h"
 
 #include <string.h>
 #include <sys/epoll.h>

@@ -3,7 +3,7 @@
  * Moves a request's body out and the reply in, at the same time. A body is decoded only as far as
  * the other end's buffer has room, and framed anew.
  */
-#include "wall/proxy_inside.h"
+#include "wall/proxy_private.h"
 
 #include <string.h>
 #include <strings.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The proxy's own replies to the guest, and its reports to the gateway. */
-#include "wall/proxy_inside.h"
+#include "wall/proxy_private.h"
 
 #include <stdio.h>
 #include <string.h>

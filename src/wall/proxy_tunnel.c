@@ -3,7 +3,7 @@
  * After the change to WebSocket bytes pass unchanged, to the host that the request was judged for.
  * When one side ends, its last bytes are delivered, and the other side has a moment to end.
  */
-#include "wall/proxy_inside.h"
+#include "wall/proxy_private.h"
 
 void proxy_begin_tunnel(struct proxy *p)
 {

@@ -16,7 +16,7 @@
  * different places, because a connection has one of them at a time, and where its window would be
  * narrow (h2.c). There it gets HTTP/1.1.
  */
-#include "wall/h2/h2_inside.h"
+#include "wall/h2/h2_private.h"
 
 #define KNOWN_US (3600 * SECOND_US)
 

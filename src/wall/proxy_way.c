@@ -11,7 +11,7 @@
  * request is still here, and either it is idempotent (RFC 9110, 9.2.2) or nothing of it was sent.
  * Any other request gets 502, since it may have arrived.
  */
-#include "wall/proxy_inside.h"
+#include "wall/proxy_private.h"
 
 #include <string.h>
 

@@ -11,6 +11,7 @@ import collections
 import datetime
 import json
 import random
+import sys
 import threading
 import time
 import traceback
@@ -105,6 +106,7 @@ class Worker(threading.Thread):
         if len(self.boxes) >= BOXES_PER_WORKER:
             return self.delete(self.boxes[0])
         tag, is_direct, is_persistent, is_keyed, is_walled = self.tag("box"), *(self.rng.random() < 0.4 for _ in range(4))
+        is_walled = is_walled and self.load.has_internet
         box = Box(self.daemon_, tag, is_direct, is_persistent, is_walled)
         body = {"tags": {"chaos": tag}, "persistent": is_persistent, "timeout_ms": 3_600_000}
         body |= {"name": tag} if is_direct else {}
@@ -302,6 +304,7 @@ class Load:
         self.failures, self.listed = [], []
         self.turn = threading.Condition()
         self.is_calm = False
+        self.has_internet = True  # the one of harness/internet.py
         self.is_held, self.is_over, self.waiting = False, False, 0
         self.workers = [Worker(self, n) for n in range(workers)]
         self.views = [daemon]
@@ -329,8 +332,13 @@ class Load:
             self.is_held = True
             alive = lambda: sum(w.is_alive() for w in self.workers)  # noqa: E731
             if not self.turn.wait_for(lambda: self.failures or self.waiting >= alive(), STEP_S):
-                raise Broken(f"a step is not over after {STEP_S} s")
+                raise Broken(f"a step is not over after {STEP_S} s{self.told_of_steps()}")
         expect(not self.failures, "\n".join(self.failures))
+
+    def told_of_steps(self):
+        """Where each worker is, and its last calls."""
+        frames = sys._current_frames()
+        return "".join(f"\n{w.name}:\n{''.join(traceback.format_stack(frames[w.ident]))}{w.told()}" for w in self.workers if w.ident in frames)
 
     def go_on(self):
         with self.turn:

@@ -26,9 +26,10 @@ def make_project(daemon, name):
 
 
 class Projects:
-    def __init__(self, daemon, names, seed, workers):
-        self.views = [make_project(daemon, name) for name in names]
-        self.loads = [Load(view, f"{seed}-{name}", workers) for view, name in zip(self.views, names)]
+    def __init__(self, views, seed, workers):
+        """views: by the name of their project."""
+        self.views = list(views.values())
+        self.loads = [Load(view, f"{seed}-{name}", workers) for name, view in views.items()]
 
     def start(self):
         for load in self.loads:

@@ -206,12 +206,13 @@ def last_place(daemon):
 def judge_events(daemon, after):
     """Of what has begun and ended since then: each was told, once."""
     told = Counter()
-    for line in call(daemon, "GET", f"/v1/events?all=1&after={after}")[1].splitlines():
-        entry = json.loads(line)
+    entries = [json.loads(line) for line in call(daemon, "GET", f"/v1/events?all=1&after={after}")[1].splitlines()]
+    for entry in entries:
         told[entry["type"], entry.get("exec_id") if entry["type"].startswith("exec.") else entry.get("sandbox_id")] += 1
     ids = {(kind.partition(".")[0], i) for kind, i in told if kind in BEGINNINGS + ENDS}
     wrong = [(kind, i, told[kind, i]) for what, i in ids for kind in BEGINNINGS + ENDS if kind.startswith(what) and told[kind, i] != 1]
-    assert not wrong, f"not told once: {wrong}"
+    about = [e for e in entries if {e.get("sandbox_id"), e.get("exec_id")} & {i for _, i, _ in wrong}]
+    assert not wrong, f"not told once: {wrong}, after place {after}, of {about}"
 
 
 BEGINNINGS, ENDS = ("sandbox.created", "exec.started"), ("sandbox.ended", "exec.exited")
@@ -330,6 +331,7 @@ def test_a_create_that_could_not_be_brought_to_disk_leaves_no_sandbox(faulty):
 
 # What the sweep has found, whatever the sample draws.
 FOUND = {"a resume that the broker's death cut short is done for the next call": ("resume", Fault("broker", "mount_setattr", 1, DEATH)),
+         "a copy of files whose maker cannot be watched is removed": ("fork", Fault("broker", "epoll_ctl", 5, "ENOMEM")),
          "a copy of files whose maker was killed is removed": ("rollback", Fault("broker", "renameat2", 1, DEATH))}
 
 

@@ -52,7 +52,7 @@ class Soak(Run):
             self.daemon.may_crash = True  # faults of that program are not this one's
 
     def make_load(self):
-        return Projects(self.daemon, ("one", "two", "three"), SEED, WORKERS)
+        return Projects({name: make_project(self.daemon, name) for name in ("one", "two", "three")}, SEED, WORKERS)
 
     def release(self):
         self.disk.close()

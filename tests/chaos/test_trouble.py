@@ -3,7 +3,9 @@
 
 import subprocess
 
+import pytest
 from harness import audit
+from harness.daemon import Daemon
 
 from chaos.trouble import disk_of_its_own
 
@@ -28,3 +30,24 @@ def test_a_disk_goes_though_others_have_copies_of_its_mounts(tmp_path):
     finally:
         other.kill()
         other.wait()
+
+
+@pytest.mark.parametrize("place", ["", "layers"])
+def test_a_stopped_daemon_is_not_blamed_for_others_copies_of_its_mounts(place):
+    daemon = Daemon()
+    at, image = daemon.data / place, daemon.dir / "disk"
+    at.mkdir(parents=True)
+    with open(image, "wb") as f:
+        f.truncate(64 << 20)
+    subprocess.run(["mkfs.ext4", "-q", image], check=True)
+    subprocess.run(["mount", "-o", "loop", image, at], check=True)
+    other = subprocess.Popen(HOLD, stdout=subprocess.PIPE)
+    try:
+        assert other.stdout.readline() == b"here\n"
+        subprocess.run(["umount", at], check=True)
+        assert audit.loop_devices(daemon.dir)  # as it is without more
+        assert not audit.left_after_stop(daemon, set()) and at.is_dir() and other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+        daemon.remove()

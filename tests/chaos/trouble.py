@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import threading
 
+from harness.audit import drop_copies
 from harness.daemon import call, wait_for
 
 from .model import NO_ANSWER, ask
@@ -45,12 +46,6 @@ def filled(directory, free):
         ballast.unlink(missing_ok=True)
 
 
-def _drop_copies(path):
-    """Who makes a mount namespace has copies of all mounts; those that were on an empty directory go with it. CRIU beside us may live for minutes."""
-    with contextlib.suppress(OSError):
-        os.rmdir(path)
-
-
 @contextlib.contextmanager
 def disk_of_its_own(directory, size):
     """A filesystem of that size in a file, mounted at the directory."""
@@ -65,10 +60,10 @@ def disk_of_its_own(directory, size):
         yield
     finally:
         for path in directory.iterdir():
-            _drop_copies(path)
+            drop_copies(path)
         # A loop device over one of its files goes a moment after its mount does.
         wait_for(lambda: subprocess.run(["umount", directory], stderr=subprocess.DEVNULL).returncode == 0, what=f"an end of all use of {directory}")
-        _drop_copies(directory)
+        drop_copies(directory)
         directory.mkdir(exist_ok=True)
         image.unlink()
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What nodes and the database say to each other: joins, beats, leases, names, claims. */
-#include "inside.h"
+#include "world_private.h"
 
 #include <string.h>
 

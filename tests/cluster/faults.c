@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Bad days: nodes die and come back, links to the database are cut one way or both, the database
  * fails over and forgets beats, its clock is set. */
-#include "inside.h"
+#include "world_private.h"
 
 /* How long between two of a kind, on average, in a cluster of any size. */
 #define CRASH_S    25

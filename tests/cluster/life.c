@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Creates from the client's call to the running sandbox, and ends. */
-#include "inside.h"
+#include "world_private.h"
 
 #include "cluster/route.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Time, chance and memory of the simulation. */
-#include "inside.h"
+#include "world_private.h"
 
 #include <math.h>
 #include <stdarg.h>

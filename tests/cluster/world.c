@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "inside.h"
+#include "world_private.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,11 +2,10 @@
 #pragma once
 /*
  * A cluster under a virtual clock: nodes that decide with src/cluster, a database (model.h), and a
- *network that delays, loses and reorders what they say to each other. Everything follows from the
- *seed.
+ * network that delays, loses and reorders their messages. Everything follows from the seed.
  *
- * What is really so is known here, and no node knows it. After each step that could break one, the
- * invariants are held against it:
+ * The world knows the truth, which no node knows. After each step that could break one, the
+ * invariants are checked against it:
  *
  *	leased    the leases of a project do not exceed its limit, in the database
  *	known     no node believes that it has more than its row says

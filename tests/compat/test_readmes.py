@@ -32,20 +32,25 @@ def of_pypi(name):
     return blocks(meta.get_payload() or meta["Description"], "py", "python")
 
 
+@pytest.fixture(scope="module")
+def settings():
+    """The variables of somebody who reads these pages, on a daemon of their own: the programs leave their sandboxes to timeouts."""
+    with running(Daemon()) as daemon:
+        yield {"E2B_API_URL": daemon.url, "E2B_SANDBOX_URL": daemon.url, "E2B_API_KEY": f"e2b_{daemon.key.removeprefix('clo_')}"}
+
+
 @needs_npm
-def test_e2b_s_programs_print_what_their_pages_say(project):
+def test_e2b_s_programs_print_what_their_pages_say(project, settings):
     programs = [("mjs", "node", block) for name in ("e2b", "@e2b/code-interpreter") for block in of_npm(project, name)]
     programs += [("py", sys.executable, block) for name in ("e2b", "e2b-code-interpreter") for block in of_pypi(name)]
     assert len(programs) >= 6
-    with running(Daemon()) as daemon:
-        env = {**os.environ, "E2B_API_URL": daemon.url, "E2B_SANDBOX_URL": daemon.url, "E2B_API_KEY": f"e2b_{daemon.key.removeprefix('clo_')}"}
 
-        def printed(number):
-            suffix, interpreter, text = programs[number]
-            (project / f"front-{number}.{suffix}").write_text(text)
-            return run(interpreter, f"front-{number}.{suffix}", cwd=project, env=env)
+    def printed(number):
+        suffix, interpreter, text = programs[number]
+        (project / f"front-{number}.{suffix}").write_text(text)
+        return run(interpreter, f"front-{number}.{suffix}", cwd=project, env={**os.environ, **settings})
 
-        with ThreadPoolExecutor(3) as pool:
-            for (_, _, text), said in zip(programs, pool.map(printed, range(len(programs))), strict=True):
-                promise = re.search(r"(?:print|console\.log)\(.*(?://|#) +(?:outputs )?(.+)$", text, re.M).group(1)
-                assert said.strip() == promise, text
+    with ThreadPoolExecutor(3) as pool:
+        for (_, _, text), said in zip(programs, pool.map(printed, range(len(programs))), strict=True):
+            promise = re.search(r"(?:print|console\.log)\(.*(?://|#) +(?:outputs )?(.+)$", text, re.M).group(1)
+            assert said.strip() == promise, text

@@ -7,22 +7,12 @@ import pytest
 from cloche import errors
 from contract.description import METHODS, OPERATIONS, TEXT, mistakes, resolve
 from harness.daemon import ROOT
+from harness.routes import routes_of
 from openapi_spec_validator import validate
-
-ROUTE = re.compile(r'\{HTTP_(\w+),\s*((?:"[^"]*"|\w+|\s)+),\s*(\w+),\s*HTTP_BODY_(\w+),\s*(\w+)([^}]*)\}')
 
 
 def table():
-    """Rows of src/api/routes.c: (method, path, body, scope, rest)."""
-    text = (ROOT / "src" / "api" / "routes.c").read_text()
-    macros = {}
-
-    def expand(words):
-        return "".join(w.strip('"') if w.startswith('"') else macros[w] for w in re.findall(r'"[^"]*"|\w+', words))
-
-    for name, words in re.findall(r'#define (\w+)\s+((?:\w+ )?".*)', text):
-        macros[name] = expand(words)
-    return [(method, expand(words), body, scope, rest) for method, words, _, body, scope, rest in ROUTE.findall(text)]
+    return routes_of("api/routes.c")
 
 
 def test_it_is_valid_openapi():

@@ -247,6 +247,21 @@ def test_use_events_and_walls_are_told(box, sandbox):
     assert page.locator(".walls.is-gap li").count() == len(sandbox.info.isolation["gaps"])
 
 
+def test_results_are_told_and_downloaded_when_it_has_ended(tab, make_sandbox, client, tmp_path):
+    sandbox = make_sandbox(results=["score.json", "missing"])
+    sandbox.files.write("score.json", b'{"reward": 1}')
+    with tab(f"/sandboxes/{sandbox.id}#results") as page:
+        page.wait_for_selector("text=kept when the sandbox ends")
+        page.watch.allow("409", "410", "404")
+        sandbox.delete()
+        with page.expect_download() as download:
+            page.locator("button[aria-label='Download score.json']").click()
+        download.value.save_as(tmp_path / "score")
+        assert (tmp_path / "score").read_text() == '{"reward": 1}'
+        assert "not kept" in page.locator("tr[data-key=missing]").inner_text()
+    client.get(sandbox.id).delete()
+
+
 def test_a_sandbox_is_paused_resumed_and_deleted_from_its_head(tab, make_sandbox):
     sandbox = make_sandbox(name="for-the-head", tags={"team": "blue"})
     with tab(f"/sandboxes/{sandbox.name}#files") as page:

@@ -8,6 +8,7 @@ import uuid
 import pytest
 from cloche import errors
 from harness.cli import Cli
+from harness.cluster import Database
 from harness.sources import Sources
 
 
@@ -52,3 +53,12 @@ def short_path():
     """An empty directory on disk, with room in its path for the names of sockets."""
     with tempfile.TemporaryDirectory(prefix="cloche-test-", dir="/var/tmp") as path:
         yield path
+
+
+@pytest.fixture(scope="module")
+def database():
+    """A PostgreSQL of the module's own, with a database "one" for a cluster."""
+    d = Database()
+    d.make("one")
+    yield d
+    d.close()

@@ -370,6 +370,27 @@ def test_a_kill_in_the_middle_leaves_nothing_and_no_half_backup(host, who):
     assert sorted(s.run("cat mark; wc -c < big").stdout for s in map(host.client.get, [s.id for s in host.client.list()])) == [f"{i}\n{32 << 20}\n" for i in range(3)]
 
 
+def test_what_a_start_cannot_remove_yet_is_removed_later(host):
+    """A copy that is still read cannot be removed, and on a busy host a reader that was killed is long in going."""
+    make_much(host, n=1)
+    backup = host.cli.start("backup", str(host.place))
+    copy = wait_for(lambda: chunks(host) and next((host.daemon.data / "layers" / "backup").glob("*/files"), None), what="a copy that is read")
+    read, write = os.pipe()
+    reader = subprocess.Popen(["btrfs", "send", "-q", copy], stdout=write)
+    os.close(write)
+    try:
+        assert os.read(read, 1)  # of the rest no byte fits into the pipe
+        os.kill(host.daemon.broker_pid, signal.SIGKILL)
+        backup.communicate(timeout=120)
+        wait_for(lambda: "backup.leftover" in host.daemon.log(), what="a start that has tried")
+        assert host.frozen() == ["layers/backup"]
+    finally:
+        reader.kill()
+        reader.wait()
+        os.close(read)
+    host.await_release()
+
+
 @pytest.mark.slow
 def test_deletes_and_rollbacks_meanwhile_are_no_business_of_the_backups(host):
     """What is frozen stays while its original goes; who deletes waits for nobody."""

@@ -5,7 +5,6 @@ import contextlib
 import http.client
 import json
 import os
-import secrets
 import signal
 import socket
 import subprocess
@@ -15,17 +14,9 @@ import pytest
 from cloche import errors
 from harness.cluster import FENCE_AFTER_S, Database
 from harness.daemon import BUILD, children_of, wait_for
-from harness.whole_node import cluster_of, without
+from harness.whole_node import cluster_of, team_of, without
 
 pytestmark = pytest.mark.skipif(not (BUILD / "cloche-cluster").exists(), reason="built without libpq")
-
-
-@pytest.fixture(scope="module")
-def database():
-    d = Database()
-    d.make("one")
-    yield d
-    d.close()
 
 
 @pytest.fixture(scope="module")
@@ -36,14 +27,7 @@ def three(database):
 
 @pytest.fixture
 def team(three):
-    """A key of a project of its own, which every node knows."""
-    name = f"team-{secrets.token_hex(4)}"
-    # The gateway hears a moment after its member that a database is there again, which a test before this one has stopped.
-    wait_for(lambda: three[0].call("POST", "/v1/projects", {"name": name})[0] == 201, 30, "a project")
-    made = three[0].ok("POST", "/v1/keys", {"name": "k", "project": name})
-    for n in three:
-        wait_for(lambda n=n: n.call("GET", "/v1/sandboxes", key=made["secret"])[0] == 200, 30, "it knows the key")
-    return made["secret"]
+    return team_of(three)
 
 
 def listed(node, key, query="", what="sandboxes"):

@@ -21,14 +21,6 @@ def relays():
 
 
 @pytest.fixture(scope="module")
-def database():
-    d = Database()
-    d.make("one")
-    yield d
-    d.close()
-
-
-@pytest.fixture(scope="module")
 def pair(database, relays):
     def reached_by(name, database):
         relays[name] = Relay(database)

@@ -5,31 +5,21 @@ import contextlib
 import hashlib
 import http.client
 import os
-import secrets
 import socket
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from harness.cluster import Database
 from harness.daemon import BUILD, wait_for
-from harness.whole_node import cluster_of, without
+from harness.whole_node import cluster_of, team_of, without
 
 pytestmark = pytest.mark.skipif(not (BUILD / "cloche-cluster").exists(), reason="built without libpq")
 
 
 @pytest.fixture(scope="module")
-def database():
-    d = Database()
-    d.make("one")
-    d.ask("ALTER SYSTEM SET track_functions = 'all'", "one")
-    d.ask("SELECT pg_reload_conf()", "one")
-    yield d
-    d.close()
-
-
-@pytest.fixture(scope="module")
 def three(database):
+    database.ask("ALTER SYSTEM SET track_functions = 'all'", "one")
+    database.ask("SELECT pg_reload_conf()", "one")
     with cluster_of(database, "a", "b", "c") as nodes:
         yield nodes
 
@@ -41,13 +31,7 @@ def key(three):
 
 @pytest.fixture
 def team(three):
-    """A key of another project."""
-    name = f"team-{secrets.token_hex(4)}"
-    three[0].ok("POST", "/v1/projects", {"name": name})
-    made = three[0].ok("POST", "/v1/keys", {"name": "k", "project": name})
-    for n in three:
-        wait_for(lambda n=n: n.call("GET", "/v1/sandboxes", key=made["secret"])[0] == 200, 30, "it knows the key")
-    return made["secret"]
+    return team_of(three)
 
 
 def create(node, key, name, **more):

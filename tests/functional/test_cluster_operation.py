@@ -2,7 +2,6 @@
 """What operators of a cluster see and do: the state of all nodes with what repairs each, certificates near their end, the authority's key on another node."""
 
 import json
-import re
 import shutil
 import subprocess
 
@@ -63,15 +62,6 @@ def place(database, request):
         node.close()
 
 
-def set_certificate(node, authority_of, days):
-    """Another certificate of its authority for its key, that ends in so many days."""
-    folder, authority = node.data / "cluster", authority_of.data / "cluster"
-    request = folder / "test.csr"
-    subprocess.run(["openssl", "req", "-new", "-key", folder / "node.key", "-subj", f"/O=cloche/CN={node.name}", "-out", request], check=True, capture_output=True)
-    subprocess.run(["openssl", "x509", "-req", "-in", request, "-CA", authority / "authority.crt", "-CAkey", authority / "authority.key", "-CAcreateserial",
-                    "-days", str(days), "-out", folder / "node.crt"], check=True, capture_output=True)
-
-
 def node_row(node, name):
     return next(n for n in node.status()["directory"] if n["name"] == name)
 
@@ -101,20 +91,6 @@ def test_a_database_whose_clock_is_an_hour_off_keeps_no_node_from_its_right(plac
     assert status["state"] == "held" and "clock is 3" in status["problem"]["message"] and "s behind PostgreSQL's" in status["problem"]["message"]
     assert "timedatectl" in status["problem"]["hint"]
     wait_for(lambda: node_row(a, "a").get("problem", {}).get("code") == "clock_skew", 60, "the others hear of it, too")
-
-
-def test_the_end_of_a_certificate_is_told_to_all_before_it_comes(place):
-    a = place.first()
-    b = place.another("b", a)
-    assert "problem" not in b.status() and "problem" not in node_row(a, "b")
-    b.kill()
-    set_certificate(b, a, days=20)
-    b.start()
-    b.await_problem("certificate_ending")
-    assert b.state() == "held" and re.search("ends in (19|20) days", b.status()["problem"]["message"])
-    wait_for(lambda: node_row(a, "b").get("problem", {}).get("code") == "certificate_ending", 60, "a hears of it")
-    said = a.cloche("node", "ls").stdout
-    assert re.search("b: its certificate ends in (19|20) days", said)
 
 
 def test_status_names_each_node_that_is_in_trouble_and_what_to_do(place):

@@ -6,21 +6,12 @@ import secrets
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from harness.cluster import Database
 from harness.daemon import BUILD, connection_to, wait_for
 from harness.whole_node import cluster_of, without
 
 pytestmark = pytest.mark.skipif(not (BUILD / "cloche-cluster").exists(), reason="built without libpq")
 
 FEW = 3  # of a and b; c takes twice as many
-
-
-@pytest.fixture(scope="module")
-def database():
-    d = Database()
-    d.make("one")
-    yield d
-    d.close()
 
 
 @pytest.fixture(scope="module")

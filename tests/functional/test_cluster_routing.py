@@ -3,7 +3,6 @@
 
 import contextlib
 import hashlib
-import http.client
 import json
 import os
 import signal
@@ -15,21 +14,13 @@ import urllib.parse
 
 import pytest
 from cloche import errors
-from harness.cluster import FENCE_AFTER_S, Database
+from harness.cluster import FENCE_AFTER_S
 from harness.daemon import BUILD, call, read_text, wait_for
 from harness.running import running
 from harness.websocket import BINARY, TEXT, WebSocket
 from harness.whole_node import DOMAIN, Member
 
 pytestmark = pytest.mark.skipif(not (BUILD / "cloche-cluster").exists(), reason="built without libpq")
-
-
-@pytest.fixture(scope="module")
-def database():
-    d = Database()
-    d.make("one")
-    yield d
-    d.close()
 
 
 @pytest.fixture(scope="module")
@@ -307,3 +298,18 @@ def refusal(client, sandbox_id):
     except errors.NodeUnreachable as e:
         return e
     return None
+
+
+def test_a_node_that_starts_says_of_no_other_nodes_sandbox_that_there_is_none(pair, far, database):
+    a, _ = pair
+    with a.client() as direct, direct.create(template="host") as own:
+        database.stop()  # so that a's new member cannot tell its gateway of the other nodes
+        try:
+            first = a.daemon.gateway_pid
+            os.kill(first, signal.SIGKILL)
+            wait_for(lambda: a.daemon.gateway_pid not in (None, first) and a.call("GET", f"/v1/sandboxes/{own.id}")[0] == 200, 60, "its own are served")
+            assert a.refused("GET", f"/v1/sandboxes/{far.id}") == (503, "cluster_unavailable")
+            assert a.refused("DELETE", f"/v1/sandboxes/{far.id}") == (503, "cluster_unavailable")
+        finally:
+            database.start()
+        wait_for(lambda: a.call("GET", f"/v1/sandboxes/{far.id}")[0] == 200, 60, "it knows the others again")

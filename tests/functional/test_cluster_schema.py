@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 from harness.daemon import BUILD, ROOT, wait_for
 
-SCHEMA = [ROOT / "src" / "cluster" / name for name in ("schema.sql", "schema-2.sql", "schema-3.sql", "schema-4.sql", "schema-5.sql")]
+SCHEMA = [ROOT / "src" / "cluster" / name for name in ("schema.sql", "schema-2.sql", "schema-3.sql", "schema-4.sql", "schema-5.sql", "schema-6.sql", "schema-7.sql", "schema-8.sql", "schema-9.sql", "schema-10.sql")]
 FOR_NODES = {"hello", "join_node", "epoch_of", "beat", "lease", "take_name", "free_name", "claim", "lose", "invite", "use_invitation", "certificate_of", "requests", "certify", "directory", "cordon",
              "put_record", "changed", "take_create", "free_create", "taken", "named", "tell", "where", "list_others", "tell_batch", "list_of", "where_is", "once_of", "sample",
              "keep_parcel", "parcel_of", "drop_parcel", "object_key", "publish_template", "remove_template",
-             "wrote", "written", "lease_many", "own_leases", "wanted", "take_rate"}
+             "wrote", "written", "lease_many", "own_leases", "wanted", "take_rate", "ask_renewal", "end_renewal", "renewals_open", "answer_renewal",
+             "publish_snapshot", "snapshot_of", "seen_snapshots", "remove_snapshot",
+             "object_rows", "tell_objects", "take_duty", "keep_duty", "end_duty", "marked_objects", "put_sealed", "tell_usage", "usage_of"}
 
 
 class Server:
@@ -132,7 +134,7 @@ def test_a_node_may_call_some_functions_and_read_nothing(two):
     may = two.ask("SELECT proname FROM pg_proc WHERE pronamespace = 'cluster'::regnamespace AND has_function_privilege('node', oid, 'EXECUTE')").split()
     assert set(may) == FOR_NODES
     tables = two.ask("SELECT relname FROM pg_class WHERE relnamespace = 'cluster'::regnamespace AND relkind = 'r'").split()
-    assert len(tables) == 18
+    assert len(tables) == 27
     for table in tables:
         for sql in (f"SELECT 1 FROM cluster.{table}", f"DELETE FROM cluster.{table}", f"TRUNCATE cluster.{table}"):
             assert "permission denied" in two.psql("-c", sql, user="node").stderr, sql
@@ -142,11 +144,14 @@ def test_a_node_may_call_some_functions_and_read_nothing(two):
 
 @pytest.mark.parametrize("call", ["join_node(1, {}, 0, 1, true)", "epoch_of(1, {})", "beat(1, {}, 1, 2, '{{}}')", "lease(1, {}, 1, 'p', 'memory', 1, 5, 5)",
                                   "take_name(1, {}, 1, 1, 'p', 'n', 'sb_1')", "free_name(1, {}, 1, 1, 'p', 'n', 'sb_1')",
-                                  "claim(1, {}, 1, 2, 1, 1, 'x')", "lose(1, {}, 1, 2, 1, 1, 'x')", "invite(1, {}, 'i', repeat('0', 64), 60)", "certificate_of(1, {})",
+                                  "put_sealed(1, {}, 1, 'secret', 'sec_1', 'prj_1', 1, 1, false, false, 'x')", "tell_usage(1, {}, 1, '[]')",
+                                  "usage_of(1, {}, NULL, '[]', 1, 2, true, '', 0)", "claim(1, {}, 1, 2, 1, 1, 'x')", "lose(1, {}, 1, 2, 1, 1, 'x')", "invite(1, {}, 'i', repeat('0', 64), 60)", "certificate_of(1, {})",
                                   "put_record(1, {}, 1, 'project', 'prj_1', 'prj_1', 'n', '{{}}', false)", "changed(1, {}, 0)", "take_create(1, {}, 1, 1, 'p', 'sb_1', 'n', 'k', 'd')",
                                   "free_create(1, {}, 1, 1, 'sb_1', true)", "taken(1, {}, '')", "named(1, {}, 'p', 'n')", "tell(1, {}, 1, true, '[]', '[]')", "\"where\"(1, {}, 'sb_1')",
                                   "list_others(1, {}, 'p', 1, '', 10, '{{}}')", "requests(1, {})", "certify(1, {}, 'i', 'c', NULL)", "directory(1, {})", "wrote(1, {})", "written(1, {})", "lease_many(1, {}, 1, '[]')",
-                                  "own_leases(1, {}, 1, '', '')", "wanted(1, {})", "take_rate(1, {}, 1, 'prj_1', 1, 5)"])
+                                  "own_leases(1, {}, 1, '', '')", "wanted(1, {})", "take_rate(1, {}, 1, 'prj_1', 1, 5)",
+                                  "object_rows(1, {}, '')", "tell_objects(1, {}, 1, 's')", "take_duty(1, {}, 1, 'collect')", "keep_duty(1, {}, 1, 'collect', '[]')",
+                                  "end_duty(1, {}, 1, 'collect', '{{}}', 60)", "marked_objects(1, {})"])
 def test_who_does_not_know_a_nodes_secret_does_nothing_in_its_name(two, call):
     for secret in ("repeat('2', 32)", "''", "NULL"):
         r = two.psql("-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose", "-c", f"SELECT cluster.{call.format(secret)}", user="node")

@@ -137,6 +137,16 @@ def test_a_key_that_one_node_revokes_is_dead_on_the_other(pair):
     wait_for(lambda: a.call("GET", "/v1/sandboxes", key=made["secret"])[0] == 401, 30, "a hears of it")
 
 
+def test_a_key_is_revoked_where_nobody_has_heard_of_it_yet(pair):
+    a, b = pair
+    for _ in range(5):  # before a beat could have told of it
+        made = make_key(a)
+        b.ok("DELETE", f"/v1/keys/{made['key']['id']}", key=a.daemon.key)
+    wait_for(lambda: made["key"]["id"] not in [k["id"] for k in a.ok("GET", "/v1/keys")["keys"]], 30, "a hears of it")
+    assert a.refused("GET", "/v1/sandboxes", key=made["secret"]) == (401, "unauthenticated")
+    assert b.refused("DELETE", "/v1/keys/key_" + "2" * 26, key=a.daemon.key)[0] == 404
+
+
 def test_a_flood_of_wrong_keys_costs_the_database_little(pair):
     a, b = pair
     count = "SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions WHERE funcname = 'changed'"
@@ -198,6 +208,7 @@ def test_without_the_database_keys_are_believed_and_none_are_made(pair):
         b.ok("GET", "/v1/sandboxes", key=made["secret"])
         assert a.refused("POST", "/v1/keys", {"name": "k"}) == (503, "cluster_unavailable")
         assert a.refused("DELETE", f"/v1/keys/{made['key']['id']}") == (503, "cluster_unavailable")
+        assert a.refused("DELETE", "/v1/keys/key_" + "3" * 26) == (503, "cluster_unavailable")  # it may be good elsewhere
         assert a.refused("POST", "/v1/projects", {"name": "p"}) == (503, "cluster_unavailable")
         assert a.refused("GET", "/v1/sandboxes", key="clo_" + "0" * 40) == (503, "cluster_unavailable")
     a.ok("DELETE", f"/v1/keys/{made['key']['id']}")

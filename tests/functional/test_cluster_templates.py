@@ -12,36 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from harness.cluster import Database, Node
-from harness.daemon import BUILD, children_of, read_text, wait_for
+from harness.daemon import BUILD, wait_for
 from harness.sinks import CREDENTIALS, KEY, Server, s3rver
+from harness.stored import Directory, await_up, make_template, place_of, store_stands_still, workers
 from harness.whole_node import LOST_AFTER_S, cluster_of, without
 
 pytestmark = pytest.mark.skipif(not (BUILD / "cloche-cluster").exists(), reason="built without libpq")
-TREE = """
-set -e
-mkdir -p /template/bin /template/tmp /template/etc /template/data
-cp /bin/busybox /template/bin/busybox
-for name in sh bash cat echo sleep sha256sum env id; do ln -s busybox /template/bin/$name; done
-for i in $(ldd /opt/cloche/bin/sudo 2>/dev/null | grep -o "/[^ ]*"); do cp --parents -L $i /template; done
-printf 'root:x:0:0::/root:/bin/sh\\nuser:x:1000:1000::/home/user:/bin/sh\\n' > /template/etc/passwd
-echo "$1" > /template/mark
-head -c "$2" /dev/urandom > /template/data/noise
-"""
-
-
-class Directory:
-    """A directory that all nodes see."""
-
-    def __init__(self, path):
-        self.path = path
-        path.mkdir(mode=0o777)
-        path.chmod(0o777)
-        self.options = ["--cluster-objects", f"dir://{path}"]
-
-    def objects(self, kind):
-        return sorted(p for p in (self.path / "v1" / kind).rglob("*") if p.is_file())
-
-
 class Bucket(Server):
     def __init__(self, directory, program):
         super().__init__(directory)
@@ -52,14 +28,6 @@ class Bucket(Server):
 
     def words(self):
         return ["node", str(self.program / "serve.js"), str(self.dir / "data"), str(self.port)]
-
-
-def place_of(tmp_path):
-    """A folder that the workers' user can reach."""
-    for parent in (tmp_path, *tmp_path.parents):
-        if parent.stat().st_uid == os.getuid() and str(parent) not in ("/", "/tmp", "/var/tmp"):
-            parent.chmod(parent.stat().st_mode | 0o011)
-    return tmp_path
 
 
 @contextlib.contextmanager
@@ -86,14 +54,6 @@ def pair(tmp_path_factory):
 
 def key_of(nodes):
     return nodes[0].daemon.key
-
-
-def make_template(node, key, name, mark="one", size=1000, **more):
-    client = node.client(key)
-    with client.create(template="host") as sandbox:
-        done = sandbox.run(["sh", "-c", TREE, "sh", mark, str(size)], user="root", timeout=120)
-        assert done.exit_code == 0, done.stderr
-        return client.create_template(name, sandbox, tree=True, **more)
 
 
 def seen(node, key, word):
@@ -137,25 +97,6 @@ def fetches(node, name):
     return sum('"template.fetch"' in line and f'"{name}"' in line for line in node.daemon.log().splitlines())
 
 
-def workers(node):
-    return [p for p in children_of(node.member_pid()) if read_text(f"/proc/{p}/comm").strip() == "cloche-objects"]
-
-
-@contextlib.contextmanager
-def store_stands_still(node):
-    """Its workers do nothing until it is over; those that died meanwhile are left alone."""
-    stopped = workers(node)
-    assert len(stopped) == 8
-    for p in stopped:
-        os.kill(p, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for p in stopped:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(p, signal.SIGCONT)
-
-
 @contextlib.contextmanager
 def a_create_that_waits(node, key, template):
     """While the block runs, a client waits for a template that is on its way; gives where its answer will be."""
@@ -178,15 +119,6 @@ def attempt(node, key, template):
     if status == 201:
         node.call("DELETE", f"/v1/sandboxes/{answer['id']}", key=key)
     return status, answer
-
-
-def await_up(node):
-    def up():
-        with contextlib.suppress(OSError, http.client.HTTPException):
-            return node.call("GET", "/v1/health", key="")[0] == 200
-        return False
-
-    wait_for(up, 60, "it answers again")
 
 
 def test_a_template_of_one_node_starts_sandboxes_on_the_other(pair):
@@ -403,7 +335,7 @@ def test_who_can_still_write_into_it_stops_it(pair):
         (name,) = images(b)
         fd = os.open(b.data / "templates" / name / "image.erofs", os.O_RDWR)
     try:
-        assert answers[0][0] == 409 and "still write" in answers[0][1]["error"]["message"]
+        assert answers[0][0] == 409 and "still open for writing" in answers[0][1]["error"]["message"]
         assert images(b) == []
     finally:
         os.close(fd)

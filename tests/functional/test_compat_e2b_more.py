@@ -47,6 +47,33 @@ def test_a_log_has_what_befell_the_sandbox_also_after_its_end(ask):
     assert ask("GET", f"/sandboxes/{'a' * 26}/logs")[0] == 404 and ask("GET", f"/sandboxes/{sandbox}/logs?limit=0")[0] == 400
 
 
+def test_a_log_s_entries_are_chosen_and_come_in_either_direction(ask):
+    sandbox = ask("POST", "/v2/sandboxes", {"templateID": "base"})[1]["sandboxID"]
+    for _ in range(3):
+        ask("POST", f"/v1/sandboxes/sb_{sandbox}/execs", {"argv": ["true"]})
+    ask("DELETE", f"/sandboxes/{sandbox}", {})
+
+    def entries(query=""):
+        status, reply = ask("GET", f"/v2/sandboxes/{sandbox}/logs{query}")
+        assert status == 200 and list(reply) == ["logs"], reply
+        return [models.SandboxLogEntry.from_dict(one) for one in reply["logs"]]
+
+    whole = entries()
+    assert [one.message for one in whole][:2] == ["sandbox.created", "sandbox.running"] and len(whole) >= 8
+    assert entries("?direction=forward&limit=2") == whole[:2]
+    assert entries("?direction=backward") == whole[::-1] and entries("?direction=backward&limit=3") == whole[:-4:-1]
+    middle = int(whole[3].timestamp.timestamp() * 1000)
+    assert entries(f"?cursor={middle + 1}") == [one for one in whole if one.timestamp.timestamp() * 1000 >= middle + 1]
+    assert entries(f"?cursor={middle}&direction=backward") == [one for one in whole if one.timestamp.timestamp() * 1000 < middle + 1][::-1]
+    started = entries("?search=exec.started")
+    assert len(started) == 3 and {one.message for one in started} == {"exec.started"} and entries("?search=EXEC") == []
+    assert entries("?level=debug") == whole and entries("?level=info&search=exec.started") == started and entries("?level=error") == []
+    for wrong, field in (("level=loud", "level"), ("direction=up", "direction"), ("limit=0", "limit"), ("cursor=x", "cursor"), (f"search={'a' * 257}", "search")):
+        status, reply = ask("GET", f"/v2/sandboxes/{sandbox}/logs?{wrong}")
+        assert status == 400 and field in reply["message"], reply
+    assert ask("GET", f"/v2/sandboxes/{'a' * 26}/logs")[0] == 404
+
+
 def test_metrics_of_many_sandboxes_are_the_newest_of_each(ask, box):
     def newest():
         status, reply = ask("GET", f"/sandboxes/metrics?sandbox_ids={box},{'a' * 26}")
@@ -102,3 +129,17 @@ def test_tags_are_counted_found_and_grouped(ask, template):
     assert given.build_id == groups.tags[0].assignments[0].build_id
     assert ask("GET", f"{path}/v9/assignments")[0] == 404 and ask("GET", "/templates/nothing/tags/count")[0] == 404
     assert ask("DELETE", "/templates/tags", {"name": template, "tags": ["v1", "v2"]})[0] == 204
+
+
+def test_who_means_a_template_by_a_name_that_only_its_tags_have_is_told_of_one(ask, template):
+    """A build of "job:v1" tells the templateID "job", and E2B's command line deletes and publishes what it was told."""
+    calls = (("DELETE", "/templates/", {}), ("PATCH", "/v2/templates/", {"public": True}))
+    assert ask("POST", "/templates/tags", {"target": template, "tags": ["v7"]})[0] == 201
+    assert ask("DELETE", f"/templates/{template}", {})[0] == 204
+    for method, path, body in calls:
+        status, reply = ask(method, path + template, body)
+        assert status == 404 and f"such as '{template}:v7'" in reply["message"], reply
+        status, reply = ask(method, f"{path}nothing", body)
+        assert status == 404 and reply["message"] == "template 'nothing' not found", reply
+    assert ask("POST", "/templates/tags", {"target": f"{template}:v7", "tags": ["default"]})[0] == 201
+    assert ask("DELETE", f"/templates/{template}:v7", {})[0] == 204

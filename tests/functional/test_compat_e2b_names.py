@@ -92,3 +92,36 @@ def test_the_api_s_name_has_e2b_s_paths_and_no_other(named, authority):
         assert status == 404 and json.loads(body)["code"] == 404, (path, body)
     for name in ("apis", "x", "1-api"):  # sandboxes' names, of which there are none
         assert ask(named, authority, "/v2/sandboxes", f"{name}.{DOMAIN}")[0] == 401, name
+
+
+LOST = """
+from e2b import Sandbox
+box = Sandbox.create(timeout=120)
+try:
+    box.commands.run("true")
+except Exception as error:
+    print(error)
+print(box.get_host(3000))
+box.kill()
+"""
+
+
+def test_a_client_that_was_told_half_sends_nothing_to_e2b_and_hears_what_is_missing(daemon):
+    """It would compute a name of E2B's own, and show the sandbox's token there."""
+    settings = {"E2B_API_URL": daemon.url, "E2B_API_KEY": f"e2b_{daemon.key.removeprefix('clo_')}"}
+    env = {name: value for name, value in os.environ.items() if not name.startswith("E2B_")}
+    done = subprocess.run([sys.executable, "-c", LOST], env={**env, **settings}, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    error, host = done.stdout.strip().rsplit("\n", 1)
+    assert "set-e2b-sandbox-url-or-preview-domain.invalid" in error
+    assert host.endswith(".set-e2b-sandbox-url-or-preview-domain.invalid")
+
+
+def test_a_client_that_came_by_a_name_keeps_its_own_domain():
+    """A proxy of the operator's knows names that the daemon does not."""
+    with running(Daemon("--host", "api.example.com", "--pool-max", "0")) as daemon:
+        words = ["curl", "-s", "-H", f"X-API-Key: {daemon.key}", "-H", "Content-Type: application/json", "-d", '{"templateID": "base"}', f"{daemon.url}/v2/sandboxes"]
+        made = [json.loads(subprocess.run([*words, "-H", f"Host: {host}"], capture_output=True, check=True).stdout) for host in ("api.example.com", "127.0.0.1")]
+        assert [one["domain"] for one in made] == [None, "set-e2b-sandbox-url-or-preview-domain.invalid"], made
+        for one in made:
+            subprocess.run(["curl", "-s", "-X", "DELETE", "-H", f"X-API-Key: {daemon.key}", f"{daemon.url}/sandboxes/{one['sandboxID']}"], check=True)

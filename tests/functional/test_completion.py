@@ -115,7 +115,7 @@ def test_without_a_daemon_there_are_no_names_and_no_complaint(cli):
 
 def test_another_shell_is_refused_by_name(cli):
     status, _, err = cli("completion", "tcsh")
-    assert status == 125 and "'tcsh' is none of bash, zsh, fish" in err
+    assert status == 125 and "'tcsh' is not bash, zsh or fish" in err
 
 
 def with_cloche_first(cli):

@@ -93,21 +93,22 @@ while True:
 
 
 class Project:
-    """A directory with a Compose file, and a name of its own."""
+    """A directory with a Compose file, and a name of its own. What is there of jails, `template: host`, is the suite's own on the others."""
 
-    def __init__(self, cli, client, dir):
-        self.cli, self.client, self.dir = cli, client, dir
+    def __init__(self, cli, client, dir, engine="jail", template=None):
+        self.cli, self.client, self.dir, self.engine, self.template = cli, client, dir, engine, template or "host"
         self.name = f"t-{uuid.uuid4().hex[:10]}"
 
     def write(self, files):
         for path, text in files.items():
             (self.dir / path).parent.mkdir(parents=True, exist_ok=True)
-            (self.dir / path).write_text(text)
+            (self.dir / path).write_text(text.replace("{template: host}", f"{{template: {self.template}}}"))
 
     def words(self, word, *more):
-        return ["compose", word, "-f", str(self.dir / "compose.yaml"), "-p", self.name, *more]
+        on = ["--engine", self.engine] if word == "up" else []
+        return ["compose", word, "-f", str(self.dir / "compose.yaml"), "-p", self.name, *on, *more]
 
-    def __call__(self, word, *more, timeout=120):
+    def __call__(self, word, *more, timeout=300):
         return self.cli(*self.words(word, *more), timeout=timeout * PATIENCE)
 
     def ok(self, word, *more):
@@ -136,13 +137,14 @@ class Project:
 
 
 @pytest.fixture
-def project(cli, client, tmp_path):
-    project = Project(cli, client, tmp_path)
+def project(cli, client, tmp_path, engine, template):
+    project = Project(cli, client, tmp_path, engine, template)
     yield project
     cli("compose", "down", "-p", project.name)
     assert not project.left()
 
 
+@pytest.mark.jail("the suite's root has no PostgreSQL")
 def test_a_web_application_with_its_database_and_cache(project):
     """Health gates, a one-shot migration, files, variables, a volume, profiles; and all is gone after down."""
     project.write({"compose.yaml": SHOP, "app/web.py": WEB, "cache.py": CACHE, "web.env": "# of a file\nexport FROM_FILE='a b' # here\n"})
@@ -174,10 +176,11 @@ def test_a_web_application_with_its_database_and_cache(project):
     assert not project.left()
 
 
+@pytest.mark.vm
 def test_nobody_else_reaches_a_project(project, cli, client, make_sandbox):
     """The same file twice: each has a db of its own, and a sandbox outside has none."""
     text = "services:\n  db:\n    x-cloche: {template: host}\n    command: ['sh', '-c', 'echo $$WHO > index.html; exec python3 -m http.server 7000']\n    environment: {WHO: '${WHO}'}\n"
-    other = Project(cli, client, project.dir)
+    other = Project(cli, client, project.dir, project.engine, project.template)
     project.write({"compose.yaml": text})
     fetch = ["curl", "-sS", "-m", "60", "--retry", "20", "--retry-all-errors", "--retry-delay", "0", "http://db:7000/"]
     try:
@@ -272,6 +275,7 @@ services:
     assert project.ok("logs", "bad") == "bad   | try\nbad   | try\n" and project.ok("logs", "never") == "never | never\nnever | never\n"
 
 
+@pytest.mark.jail("a vm has no volumes")
 def test_down_removes_all_after_a_kill_in_the_middle(project):
     text = "volumes: {v: }\nservices:\n  a:\n    x-cloche: {template: host}\n    command: sleep 1000\n    volumes: ['v:/var/v']\n"
     text += "    healthcheck: {test: ['CMD', 'false'], interval: 60s}\n  b:\n    x-cloche: {template: host}\n    command: sleep 1000\n    depends_on: {a: {condition: service_healthy}}\n"
@@ -283,6 +287,17 @@ def test_down_removes_all_after_a_kill_in_the_middle(project):
     assert len(project.left()) == 2
     project.ok("down")
     assert not project.left()
+
+
+def test_what_an_engine_does_not_have_is_told_with_the_service(project):
+    """Volumes on a vm; a jail has them."""
+    project.write({"compose.yaml": "volumes: {v: }\nservices:\n  a:\n    x-cloche: {template: host}\n    command: sleep 1000\n    volumes: ['v:/var/v']\n"})
+    status, out, err = project("up")
+    if project.engine == "vm":
+        assert status == 125 and "service a: engine vm has no volumes\n  hint: ask for engine jail" in err, err
+        assert "a" not in project.states()
+    else:
+        assert status == 0 and project.states() == {"a": "running"}, err
 
 
 def test_watch_prints_and_takes_all_down_at_an_interrupt(project):
@@ -435,6 +450,24 @@ def test_nothing_outside_of_the_project_is_read(project, what):
         project.write({"compose.yaml": "services:\n  web:\n    x-cloche: {template: host}\n    command: env\n    env_file: ../outside/env\n"})
         project.ok("up", "--within", str(outer))
         wait_for(lambda: "KEY=s3cret" in project.ok("logs"), 20 * PATIENCE, "the variable")
+
+
+def test_paths_begin_in_the_project_s_directory_wherever_the_file_is(project, tmp_path_factory):
+    """A program may write the file elsewhere; what lies beside that file is then outside."""
+    project.write({"site/index.html": "of the project\n", ".env": "WORD=given\n"})
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "secret").write_text("outside\n")
+    text = "services:\n  web:\n    x-cloche: {template: host, disk_mib: 300}\n    environment: {WORD: $WORD}\n    volumes: ['./MOUNT:/srv/x']\n"
+    outer, project.dir = project.dir, elsewhere
+    project.write({"compose.yaml": text.replace("MOUNT", "secret")})
+    assert "is not there" in project("up", "--project-directory", str(outer))[2]
+    project.write({"compose.yaml": text.replace("./MOUNT", str(elsewhere / "secret"))})
+    assert "is outside of the project's directory" in project("up", "--project-directory", str(outer))[2]
+    project.write({"compose.yaml": text.replace("MOUNT", "site")})
+    project.ok("up", "--project-directory", str(outer))
+    assert project.ok("exec", "web", "sh", "-c", "cat /srv/x/index.html; echo $WORD") == "of the project\ngiven\n"
+    assert [s.info.limits["disk_mib"] for s in project.client.list(group=project.name)] == [300]
+    assert "--project-directory: cannot read" in project("config", "--project-directory", "/nowhere")[2]
 
 
 def test_the_key_of_the_daemon_is_no_variable_of_a_file(project):

@@ -14,11 +14,12 @@ worth what it costs.
 import json
 import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from harness import strace, zygote
-from harness.daemon import children_of, read_text
+from harness.daemon import call, children_of, read_text
 
 pytestmark = [
     pytest.mark.jail("a vm's operations have other costs"),
@@ -31,6 +32,8 @@ ROOM_LEAST = 2  # of calls: timers add some
 TRIES = 3
 LIVES = 5
 CALLS = 20
+MANY = 16
+SYNC_US = 300000
 DIRTY = "next(int(l.split()[1]) // 4 for l in open('/proc/self/smaps_rollup') if l.startswith('Private_Dirty'))"
 TREES = ("cpu", "cpuacct", "memory", "pids", "freezer")
 
@@ -132,3 +135,33 @@ def test_an_interpreter_copies_no_more_pages_than_it_did(sandbox):
         return int(sandbox.run_code(DIRTY).text)
 
     hold("pages of an interpreter", pages)
+
+
+def syncs_during(daemon, operation):
+    """How often the gateway brings its database to disk, which takes long here: who comes meanwhile has to wait for the next time."""
+    words = ["-f", "-e", "trace=fsync,fdatasync", "-e", f"inject=fsync,fdatasync:delay_enter={SYNC_US}"]
+    with strace.attached([daemon.gateway_pid], *words) as out:
+        operation()
+        return len(re.findall(r"\bf(?:data)?sync\(", out.read_text(errors="replace")))
+
+
+def test_many_changes_that_come_at_once_share_a_sync(warm):
+    daemon, _ = warm
+
+    def make(i):
+        status, key = call(daemon, "POST", "/v1/keys", {"name": f"synced-{i}"})
+        assert status == 201, key
+
+    with ThreadPoolExecutor(MANY) as pool:
+        n = syncs_during(daemon, lambda: list(pool.map(make, range(MANY))))
+    assert 1 <= n <= MANY // 4  # without any, an answer would be lost by a power cut
+
+
+def test_a_plain_sandbox_waits_for_no_sync(warm):
+    daemon, client = warm
+
+    def live():
+        with client.create(engine="jail") as sandbox:
+            sandbox.run("true")
+
+    assert syncs_during(daemon, live) == 0

@@ -2,6 +2,9 @@
 """Dockerfiles whose FROM is an image of a registry: pulled by reference and digest, told, kept for the next build, and refused with the reason."""
 
 import json
+import re
+import subprocess
+from pathlib import Path
 
 import pytest
 from cloche import Client, errors
@@ -9,7 +12,7 @@ from harness.cli import Cli
 from harness.daemon import Daemon, free_port, wait_for
 from harness.internet import HUB
 from harness.certificates import Authority
-from harness.oci import busybox_layer, layout_of
+from harness.oci import Tar, busybox_layer, layout_of
 from harness.registry import PASSWORD, Registry, htpasswd
 from harness.running import running
 
@@ -212,3 +215,51 @@ def test_a_private_registry_is_opened_by_the_settings(internet, tmp_path):
         internet.set_zone({})
         open_hub.close()
         hub.close()
+
+
+def python_layer():
+    """The host's own Python, with its libraries and modules."""
+    said = subprocess.run(["bash", "-c", "ldd $(realpath /usr/bin/python3) /usr/lib/python3.*/lib-dynload/*.so"], check=True, capture_output=True, text=True).stdout
+    modules = [path for path in Path("/usr/lib").glob("python3.[0-9]*/**/*.py") if not {"test", "dist-packages"} & set(path.parts)]
+    extensions = list(Path("/usr/lib").glob("python3.[0-9]*/lib-dynload/*.so"))
+    libraries = [Path(one) for one in sorted(set(re.findall(r"(/\S+\.so\S*) \(", said)))]
+    tar = Tar().add("usr/bin/python3", Path("/usr/bin/python3").read_bytes(), mode=0o755).link("usr/bin/python", "python3")
+    for path in [*modules, *extensions, *libraries]:
+        tar.add(str(path)[1:], path.read_bytes(), mode=0o755)
+    return tar
+
+
+def test_a_newcomer_s_first_words_run_an_image_and_what_is_built_over_it(registry, own, client, tmp_path):
+    """Typed as a stranger would: `cloche run --image python:3.12-slim -- python -V`, then `cloche template build --dockerfile .`"""
+    config = {"Env": ["PATH=/usr/bin:/bin"], "Cmd": ["python3"]}
+    layout_of(busybox_layer().link("bin/chmod", "busybox").dir("root", 0o700), python_layer(), config=config).write(tmp_path / "image")
+    registry.push(tmp_path / "image", "library/python:3.12-slim")
+    app = tmp_path / "hello"
+    app.mkdir()
+    (app / "hello.py").write_text("import json, sys\nprint(json.dumps({'hello': sys.argv[1:]}))\n")
+    (app / "Dockerfile").write_text('FROM python:3.12-slim\nWORKDIR /app\nCOPY hello.py .\nRUN python -m compileall -q .\nENTRYPOINT ["python", "hello.py"]\nCMD ["there"]\n')
+    cli = Cli(own)
+    version = subprocess.run(["/usr/bin/python3", "-V"], check=True, capture_output=True, text=True).stdout
+    for _ in range(2):
+        assert cli.ok("run", "--image", "python:3.12-slim", "--", "python", "-V") == version
+    assert pulls(registry, "library/python") == 1  # the second run has it
+    build = cli.start("template", "build", "--dockerfile", ".", cwd=app)
+    out, err = build.communicate(timeout=300)
+    assert build.returncode == 0 and out.startswith(b"hello "), err
+    assert pulls(registry, "library/python") == 1
+    assert json.loads(cli.ok("run", "-T", "hello")) == {"hello": ["there"]}
+    assert json.loads(cli.ok("run", "-T", "hello", "--", "python", "hello.py", "you")) == {"hello": ["you"]}
+    assert cli.ok("run", "-T", "hello", "--", "ls", "/app/__pycache__").startswith("hello.")
+    (app / "more.py").write_text("import os, sys\nprint(os.getcwd(), sys.argv[0], sorted(os.listdir('.')))\n")
+    said = cli.ok("run", "-T", "hello", str(app / "more.py"))  # where its WORKDIR is
+    assert said == "/app /tmp/more.py ['__pycache__', 'hello.py']\n"
+    assert cli.ok("run", "--image", "python:3.12-slim", "-w", "/etc", str(app / "more.py")).startswith("/etc /tmp/more.py ")
+    (app / "Dockerfile").write_text("FROM hello\nUSER root\nRUN chmod 777 /app\nUSER user\n")
+    cli.ok("template", "build", "--dockerfile", str(app), "--name", "open")
+    cases = '[case.a]\ntemplate = "open"\ncommand = "cat data.txt > out.txt"\n[case.a.files]\n"data.txt" = "here"\n[case.a.file]\n"out.txt" = "here"\n'
+    (app / "more.toml").write_text(cases + '[case.b]\ntemplate = "hello"\ncode = "import os; print(os.getcwd(), len(os.listdir()))"\noutput = "/app 2"\n')
+    assert "2 of 2 cases passed" in cli.ok("eval", str(app / "more.toml"))
+    client.delete_template("open")
+    client.delete_template("hello")
+    (app / "evals.toml").write_text('template = "none"\n[case.sum]\nimage = "python:3.12-slim"\ncode = "print(6 * 7)"\noutput = "42"\n')
+    assert "1 of 1 cases passed" in cli.ok("eval", str(app / "evals.toml"))

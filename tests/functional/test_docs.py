@@ -240,6 +240,21 @@ def test_every_file_of_the_source_that_a_document_names_is_there(document):
         assert (ROOT / path).exists() or (ROOT / f"{path}.c").exists() or (ROOT / f"{path}.h").exists(), f"{document} names {path}"
 
 
+def test_every_file_that_the_tour_of_the_source_names_is_there():
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    there = {path.name for path in (ROOT / "src").rglob("*.[ch]")}
+    paths = re.findall(r"(?<![\w/.-])(?:src|tests|tools|guest|kernels|api|docs)/[\w./-]*\w", text)
+    names = re.findall(r"(?<![\w/.*])\w+\.[ch]\b", text)
+    assert len(paths) > 50 and len(names) > 10
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+    assert [name for name in names if name not in there] == []
+
+
+@pytest.mark.parametrize("words_max, pages", [(2500, ["ARCHITECTURE.md"]), (1500, sorted(path.relative_to(ROOT).as_posix() for path in (DOCS / "design").glob("*.md")))])
+def test_no_page_about_the_source_is_too_long_to_be_read_at_once(words_max, pages):
+    assert {page: n for page in pages if (n := len((ROOT / page).read_text().split())) > words_max} == {}
+
+
 def test_the_table_of_contents_has_every_document():
     text = (DOCS / "README.md").read_text()
     for path in sorted(DOCS.rglob("*.md")):

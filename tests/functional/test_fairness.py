@@ -177,10 +177,14 @@ def test_a_key_has_no_weight(own):
     assert e.value.field == "weight"
 
 
-def test_the_gateway_comes_before_the_broker_which_a_flood_keeps_busy(own):
-    daemon, _ = own
+@pytest.fixture
+def usual_priority():
     if os.getpriority(os.PRIO_PROCESS, 0) != 0:
         pytest.skip("the tests run at a priority of their own, which the daemon leaves alone")
+
+
+def test_the_gateway_comes_before_the_broker_which_a_flood_keeps_busy(own, usual_priority):
+    daemon, _ = own
     gateway, wall, broker = (os.getpriority(os.PRIO_PROCESS, pid) for pid in (daemon.gateway_pid, daemon.wall_pid, daemon.broker_pid))
     assert gateway < wall < broker == 0
 
@@ -195,7 +199,7 @@ def slice_ns(pid):
     return struct.unpack_from("=Q", attr, 24)[0] or None
 
 
-def test_what_a_call_wakes_up_need_not_wait_for_a_neighbours_slice(own):
+def test_what_a_call_wakes_up_need_not_wait_for_a_neighbours_slice(own, usual_priority):
     daemon, client = own
     usual = slice_ns(0)
     if usual is None:
@@ -204,3 +208,21 @@ def test_what_a_call_wakes_up_need_not_wait_for_a_neighbours_slice(own):
         sandbox.run("true")
         inside = [slice_ns(pid) for pid in audit.processes_of_cgroups({sandbox.id})]
     assert inside and all(one < usual for one in [*inside, slice_ns(daemon.gateway_pid)])
+
+
+def weights_of_all(daemon):
+    """What all of a daemon's sandboxes weigh together, as parts of the kernel's usual weight: one for each tree that divides CPU time."""
+    files = [(Path(group) / name, usual) for group in audit.own_cgroups(daemon) for name, usual in (("cpu.shares", 1024), ("cpu.weight", 100))]
+    return {path: int(path.read_text()) / usual for path, usual in files if path.exists()}
+
+
+def test_all_sandboxes_together_weigh_two_processes_on_each_cpu_unless_an_operator_says_otherwise(own):
+    daemon, _ = own
+    weights = weights_of_all(daemon)
+    if not weights:
+        pytest.skip("no control group divides CPU time here")
+    assert set(weights.values()) == {2.0 * os.cpu_count()}
+    (path, weight), *_ = weights.items()
+    path.write_text(str(int(path.read_text()) + 5))
+    daemon.kill_parts("broker")
+    assert weights_of_all(daemon)[path] > weight

@@ -223,7 +223,7 @@ def test_a_filesystem_that_gave_up_is_told_and_mounted_anew_at_the_next_start():
             assert (state["status"], state["ready"]) == ("degraded", False)
             with pytest.raises(errors.Unavailable, match="failed") as caught:
                 client.create()
-            assert "start the daemon anew" in caught.value.hint
+            assert "restart the daemon" in caught.value.hint
             said = subprocess.run([daemon.program, "doctor", "--json", "--url", daemon.url, "--key-file", daemon.data / "admin.key"], capture_output=True, text=True).stdout
             assert "layers_read_only" in said
             metrics = call(daemon, "GET", "/metrics")[1].decode()

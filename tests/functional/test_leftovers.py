@@ -2,6 +2,7 @@
 """What earlier daemons, crashes and strangers left: a start removes what is a sandbox's of its own, and touches nothing else."""
 
 import os
+import subprocess
 import uuid
 from pathlib import Path
 
@@ -116,6 +117,32 @@ def test_a_layer_is_removed_aside_where_no_other_waits_for_it(on_btrfs):
     assert all(f"<{layers}/aside." in call for call in calls), calls
     assert not (layers / sandbox.id).exists()
     assert not any(os.listdir(place) for place in layers.glob("aside.*"))
+
+
+@pytest.mark.jail("one engine's layers are another's")
+def test_the_layers_go_though_others_have_copies_of_the_mount():
+    """Each process that makes a mount namespace has one, for as long as it stays in its old root."""
+    daemon = Daemon("--pool-max", "0", rm=False).start()
+    other = None
+    try:
+        loops = audit.loop_devices(daemon.dir)
+        other = subprocess.Popen(["unshare", "--mount", "sh", "-c", "echo here; exec sleep 600"], stdout=subprocess.PIPE)
+        assert other.stdout.readline() == b"here\n"
+        copies = Path(f"/proc/{other.pid}/mountinfo").read_text()
+        assert loops and str(daemon.data / "layers") in copies, "the other has no copy"
+        with Client(daemon.url, daemon.key) as client:
+            client.create().delete()
+        assert daemon.stop() == 0
+        assert not audit.loop_devices(daemon.dir)
+        daemon.start()  # and the next one has layers
+        with Client(daemon.url, daemon.key) as client:
+            client.create().delete()
+    finally:
+        if other:
+            other.kill()
+            other.wait()
+        daemon.stop()
+        daemon.remove()
 
 
 @pytest.mark.jail("one engine's layers are another's")

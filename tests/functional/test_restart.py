@@ -131,6 +131,39 @@ def test_a_daemon_that_stops_leaves_sandboxes_to_the_next():
     assert not left
 
 
+def test_a_stop_that_is_told_by_two_signals_is_one_stop():
+    """timeout(1) sends its signal to the daemon, and once more to its group: what --rm is to remove goes all the same."""
+    daemon = Daemon("--default-memory", "128MiB").start()
+    ids = set()
+    try:
+        with Client(daemon.url, daemon.key) as client:
+            ids = {client.create().id}
+        for signo in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):  # it finds both at once, however busy the host is
+            daemon.process.send_signal(signo)
+        assert daemon.process.wait(60) == 0
+        assert "daemon.stuck" not in daemon.log()
+    finally:
+        daemon.stop()
+        left = audit.left_after_stop(daemon, ids)
+        daemon.remove()
+    assert not left
+
+
+def test_who_asks_again_for_a_stop_that_takes_long_gets_it_at_once():
+    daemon = Daemon("--default-memory", "128MiB", "--watchdog", "0s").start()
+    try:
+        os.kill(daemon.broker_pid, signal.SIGSTOP)
+        daemon.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: daemon.process.send_signal(signal.SIGTERM) or "daemon.stuck" in daemon.log(), 20, "the end of patience")
+        daemon.process.wait(20)
+        daemon.start()  # the spares stayed, and this one removes them
+    finally:
+        status = daemon.stop()
+        left = audit.left_after_stop(daemon, daemon.ids())
+        daemon.remove()
+    assert (status, left) == (0, [])
+
+
 @pytest.mark.slow
 def test_a_sweep_removes_what_a_daemon_left_whoever_has_its_port_by_then():
     gone = Daemon("--default-memory", "128MiB", rm=False).start()

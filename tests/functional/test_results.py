@@ -2,11 +2,15 @@
 """Results: named files, and what execs have printed, outlive their sandbox, in bounds, for whoever comes back."""
 
 import io
+import os
+import signal
 import tarfile
+import threading
 
 import pytest
 from cloche import Client, errors
-from harness.daemon import Daemon, call, wait_for
+from harness.cli import Cli
+from harness.daemon import Daemon, call, children_of, read_text, wait_for
 from harness.running import running
 
 
@@ -49,7 +53,7 @@ def test_files_and_output_stay_fetchable_after_a_delete_until_the_next_one(proje
         assert {m.name.rstrip("/") for m in tar.getmembers()} >= {"sub", "sub/file"} or any(m.name.endswith("sub/file") for m in tar.getmembers())
     with pytest.raises(errors.NotFound, match="no result 'missing' was kept"):
         again.read_result("missing")
-    with pytest.raises(errors.InvalidField, match="none of the sandbox's results"):
+    with pytest.raises(errors.InvalidField, match="not one of the sandbox's results"):
         again.read_result("/etc/passwd")
     (kept,) = again.execs()
     assert kept.id == exec_.id and b"".join(e.data for e in kept.output() if e.type == "stdout") == b"said\n"
@@ -97,6 +101,112 @@ def test_a_kill_after_the_end_loses_none(own, project, parts):
     sandbox.delete()
     daemon.kill_parts(*parts)
     assert project.get(sandbox.id).read_result("a") == b"kept"
+
+
+def agent_of(daemon, sandbox):
+    """The process on the host: a child of the broker's."""
+    return next(p for p in children_of(daemon.broker_pid) if sandbox.id in read_text(f"/proc/{p}/cgroup"))
+
+
+def delete_soon(client, sandbox):
+    """Nobody waits for it: the daemon is killed meanwhile."""
+    def delete():
+        try:
+            sandbox.delete()
+        except errors.ClocheError:
+            pass
+
+    thread = threading.Thread(target=delete)
+    thread.start()
+    wait_for(lambda: client.get(sandbox.id).info.state == "stopping", what="the end to begin")
+    return thread
+
+
+@pytest.mark.parametrize("parts", [("gateway",), ("gateway", "broker")])
+def test_a_kill_while_they_are_read_loses_none(own, project, parts):
+    """Its agent stands still, so that the end cannot get beyond the results before the kill."""
+    daemon, _ = own
+    sandbox = project.create(results=["a", "logs"])
+    sandbox.run("echo -n kept > a; mkdir logs; echo -n said > logs/all")
+    agent = agent_of(daemon, sandbox)
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        thread = delete_soon(project, sandbox)
+        daemon.kill_parts(*parts)
+    finally:
+        os.kill(agent, signal.SIGCONT)
+    thread.join()
+    await_end(project, sandbox)
+    assert told(project, sandbox)["a"] == ("kept", "file", 4) and project.get(sandbox.id).read_result("a") == b"kept"
+    with tarfile.open(fileobj=io.BytesIO(project.get(sandbox.id).read_result("logs"))) as tar:
+        assert any(member.name.endswith("all") for member in tar.getmembers())
+    assert project.get(sandbox.id).info.ended["cause"] == "deleted"
+
+
+def test_a_kill_while_they_are_read_and_an_agent_that_is_silent_then_end_it_with_the_reason(own, project):
+    daemon, _ = own
+    sandbox = project.create(results=["a"])
+    sandbox.files.write("a", b"1")
+    agent = agent_of(daemon, sandbox)
+    os.kill(agent, signal.SIGSTOP)
+    thread = delete_soon(project, sandbox)
+    daemon.kill_parts("gateway")
+    thread.join()
+    await_end(project, sandbox)
+    assert "took too long" in project.get(sandbox.id).info.results[0]["why"]
+
+
+def test_a_rollback_is_no_end_and_keeps_none(project):
+    sandbox = project.create(results=["a"])
+    sandbox.files.write("a", b"first")
+    snapshot = sandbox.snapshot()
+    sandbox.rollback(snapshot)
+    assert told(project, sandbox)["a"][0] == "awaited"
+    sandbox.files.write("a", b"second")
+    sandbox.delete()
+    assert project.get(sandbox.id).read_result("a") == b"second"
+
+
+def test_forks_have_those_of_their_source_or_their_own(project):
+    sandbox = project.create(results=["a"])
+    sandbox.files.write("a", b"of all")
+    (same,), (other,), (none,) = sandbox.fork(memory=False), sandbox.fork(memory=False, results=["b"]), sandbox.fork(memory=False, results=[])
+    other.files.write("b", b"its own")
+    for one in (same, other, none):
+        one.delete()
+    assert project.get(same.id).read_result("a") == b"of all" and project.get(other.id).read_result("b") == b"its own"
+    assert project.get(none.id).info.results is None
+    with pytest.raises(errors.InvalidField) as e:
+        sandbox.fork(memory=False, persistent=True, results=["a"])
+    assert e.value.field == "results"
+
+
+def test_a_run_keeps_them_too(own, project):
+    daemon, _ = own
+    assert project.run("echo -n 1 > score; echo said", results=["score"], tags={"run": "once"}).stdout == "said\n"
+    (ended,) = project.list(tag="run:once", state="stopped")
+    assert ended.read_result("score") == b"1"
+    project.run(code="open('score', 'w').write('2')", language="python", results=["score"], tags={"run": "code"})
+    (ended,) = project.list(tag="run:code", state="stopped")
+    assert ended.read_result("score") == b"2"
+    with pytest.raises(errors.InvalidField) as e:
+        project.run("true", results=["a", "a"])
+    assert e.value.field == "results"
+
+
+def test_the_command_line_s_run_and_fork_name_them(own, tmp_path):
+    daemon, admin = own
+    cli = Cli(daemon)
+    status, out, err = cli("run", "--result", "score", "--", "sh", "-c", "echo 7 > score")
+    id = err.split()[-1]
+    assert (status, out) == (0, "") and err == f"cloche: the results are kept, see: cloche results {id}\n" and cli.ok("results", id, "score") == "7\n"
+    source = cli.ok("create").strip()
+    copy = cli.ok("fork", "--files", "--result", "b", source).strip()
+    cli.ok("exec", copy, "--", "sh", "-c", "echo 8 > b")
+    cli.ok("rm", source, copy)
+    assert cli.ok("results", copy, "b") == "8\n"
+    cli.ok("rm", id, copy)
+    assert cli("run", "--standalone", "--result", "score", "--", "true")[0] == 125
 
 
 def test_of_another_project_they_do_not_exist(own, project):

@@ -135,7 +135,12 @@ REFUSALS = {
     ("gateway/state.db", "gone"): "sandboxes run, and the database is new: there is no '{path}'",
     ("wall.key", "empty"): "the key '{path}' is damaged",
     ("wall.key", "half"): "the key '{path}' is damaged",
+    ("secrets.key", "empty"): "the key file '{path}', line 1: there is no key in it",
+    ("secrets.key", "half"): "the key file '{path}', line 1: a key is 64",
+    ("audit.key", "empty"): "the key file '{path}', line 1: there is no key in it",
+    ("audit.key", "garbage"): "the key file '{path}', line 1: a key is 64",
 }
+HINTS = {"secrets.key": "the values of secrets", "audit.key": "exports that were sealed before"}  # what is lost without it
 
 
 def test_what_cannot_be_done_without_is_refused_by_name_again_and_again(left):
@@ -150,7 +155,7 @@ def test_what_cannot_be_done_without_is_refused_by_name_again_and_again(left):
             with pytest.raises(RuntimeError):
                 daemon.start()
             told = [line for line in daemon.log()[since:].splitlines() if not line.startswith("{")]
-            assert words.format(path=path) in told[0] and told[1].startswith("  hint: ") and len(told) == 2, (place, how)
+            assert words.format(path=path) in told[0] and told[1].startswith("  hint: ") and HINTS.get(place, "") in told[1] and len(told) == 2, (place, how)
         path.write_bytes(good)
         path.chmod(owner.st_mode & 0o777)
         os.chown(path, owner.st_uid, owner.st_gid)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from harness.daemon import BUILD, ROOT
+from harness.daemon import BUILD, PATIENCE, ROOT
 
 RUN_TESTS = ROOT / "tools" / "run-tests.py"
 
@@ -43,6 +43,31 @@ def test_broken():
     assert False, "fails each time"
 """
 
+# A line as the loop writes it (tests/unit/test-loop.c), with more CPU time than the slowest host takes for 50 ms of work.
+LONG_TURNS = """
+import json
+import pytest
+
+def tell(daemon):
+    turn = {"level": "warn", "program": "gateway", "event": "loop.long_turn", "cpu_us": 10**9, "callback": "http/server.c:on_io"}
+    with open(daemon.log_path, "a") as log:
+        log.write(json.dumps(turn, separators=(",", ":")) + "\\n")
+
+def test_one(daemon):
+    tell(daemon)
+
+@pytest.mark.turns
+def test_one_that_is_the_subject(daemon):
+    tell(daemon)
+
+def test_two(daemon):
+    tell(daemon)
+    tell(daemon)
+
+def test_none(daemon):
+    pass
+"""
+
 # pytest's own fault, while it writes a failure down.
 DIES = """
 import pathlib
@@ -76,17 +101,29 @@ def suite(tmp_path):
     return write
 
 
+def run_suite(path):
+    """(tests that failed or had an error, all that pytest said)."""
+    env = {**os.environ, "CLOCHE_FAILED_TESTS": ""}
+    argv = [sys.executable, "-m", "pytest", "-q", "-c", ROOT / "tests" / "pytest.ini", "--rootdir", path.parent, "-o", f"pythonpath={ROOT / 'tests'}", path]
+    said = subprocess.run(argv, capture_output=True, text=True, cwd=path.parent, env=env, timeout=300).stdout
+    return {line.split(" - ")[0] for line in said.splitlines() if line.startswith(("FAILED", "ERROR"))}, said
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("part", ["broker", "gateway"])
 def test_a_crash_fails_the_test_it_happens_in_and_the_next_has_a_new_daemon(suite, part):
-    path = suite(CRASHES.format(part=part))
-    env = {**os.environ, "CLOCHE_FAILED_TESTS": ""}
-    argv = [sys.executable, "-m", "pytest", "-q", "-c", ROOT / "tests" / "pytest.ini", "--rootdir", path.parent, "-o", f"pythonpath={ROOT / 'tests'}", path]
-    done = subprocess.run(argv, capture_output=True, text=True, cwd=path.parent, env=env, timeout=300)
-    failed = {line.split(" - ")[0] for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))}
-    assert failed == {"FAILED suite/test_it.py::test_crash", "ERROR suite/test_it.py::test_crash"}, done.stdout
-    assert f"crashed: {part}" in done.stdout and "daemon.child_died" in done.stdout
-    assert "2 passed, 1 failed" in done.stdout or "1 failed, 2 passed" in done.stdout, done.stdout
+    failed, said = run_suite(suite(CRASHES.format(part=part)))
+    assert failed == {"FAILED suite/test_it.py::test_crash", "ERROR suite/test_it.py::test_crash"}, said
+    assert f"crashed: {part}" in said and "daemon.child_died" in said
+    assert "2 passed, 1 failed" in said or "1 failed, 2 passed" in said, said
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(PATIENCE > 1, reason="turns are judged where nothing is slow by itself")
+def test_long_turns_of_a_loop_fail_the_test_they_happen_in(suite):
+    failed, said = run_suite(suite(LONG_TURNS))
+    assert failed == {"ERROR suite/test_it.py::test_one_that_is_the_subject", "ERROR suite/test_it.py::test_two"}, said
+    assert "a turn of an event loop took over" in said and "callback=http/server.c:on_io" in said and "4 passed, 2 errors" in said, said
 
 
 def run_all(path, *words):

@@ -6,7 +6,7 @@
  */
 #include "base/fd.h"
 #include "base/log.h"
-#include "broker/inside.h"
+#include "broker/broker_private.h"
 #include "fake-engine.h"
 
 #include <assert.h>
@@ -15,8 +15,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define OPS           (MSG_IMAGE_DROP + 2) /* and one that is none */
-#define STEPS_MAX     64                   /* few enough for the socket's buffer */
+#define OPS           (MSG_GATEWAY_KEY + 2) /* and one that is none */
+#define STEPS_MAX     64                    /* few enough for the socket's buffer */
 #define SANDBOXES_MAX 3
 
 enum step { STEP_RAW, STEP_REQUEST, STEP_TURN, STEP_END_GUEST, STEP_HOLD, STEP_FAIL, STEP_COUNT };
@@ -150,6 +150,11 @@ static void fill(struct msg_request *req, const char *volume, bool has_volume)
 		req->claim = (struct image_claim){
 			.image = {{1}}, .class = {{2}}, .bytes = 4096, .keeper = 7};
 		break;
+	case MSG_SEALED_OPEN:
+	case MSG_SEALED_CLOSE:
+	case MSG_SEALED_DROP:
+		req->sealed = (struct sealed_file_spec){.number = 1, .class = {{2}}, .bytes = 4096};
+		break;
 	case MSG_OWNER:
 		(void)snprintf(req->owner.layer, sizeof(req->owner.layer), "%s", volume);
 		req->owner.number = 7;
@@ -163,7 +168,7 @@ static void fill(struct msg_request *req, const char *volume, bool has_volume)
 
 static bool is_of_sandbox(uint32_t op)
 {
-	return op != MSG_PROBE && op != MSG_LIST && (op < MSG_VOLUME || op > MSG_IMAGE_DROP);
+	return op != MSG_PROBE && op != MSG_LIST && (op < MSG_VOLUME || op > MSG_GATEWAY_KEY);
 }
 
 /* A good request, into which the script may then write up to 15 bytes wherever it likes. */

@@ -5,7 +5,7 @@
  * they send, a server that reads what comes finds no request that the policy denies, each with the
  * one credential that the rule sets, and what is held back stays within the windows.
  */
-#include "wall/h2/h2_inside.h"
+#include "wall/h2/h2_private.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Three lines: Host, target, Cookie. Whatever is read from them is whole and bounded. */
 #include "base/id.h"
-#include "preview/inside.h"
+#include "preview/preview_private.h"
 
 #include <assert.h>
 #include <string.h>

@@ -124,7 +124,7 @@ class GatewayEnd:
             while message := self.socket.recv(1 << 16):
                 kind, seq = struct.unpack_from("II", message)
                 if kind == 1:
-                    state, node, epoch, code, text, hint = struct.unpack_from("IIQ32s300s240s", message, 8)
+                    state, node, epoch, _, code, _, _ = struct.unpack_from("IIQQ32s300s240s", message, 8)
                     self.said = {"state": self.STATES[state], "node": node, "epoch": epoch, "code": code.split(b"\0")[0].decode()}
                 elif kind == 2:
                     first, n, total = struct.unpack_from("3I", message, 8)
@@ -158,8 +158,9 @@ class GatewayEnd:
 class Node:
     """A machine of a cluster, as far as its member goes."""
 
-    def __init__(self, name, conninfo, *, prefix=(), address=None, objects=None):
+    def __init__(self, name, conninfo, *, prefix=(), address=None, objects=None, certificate_s=0):
         self.objects = objects or {}  # the settings of the store, as an order has them
+        self.certificate_s = certificate_s  # how long what it signs is good; 0: as usual
         self.name, self.prefix = name, list(prefix)
         self.dir = Path(tempfile.mkdtemp(prefix="cloche-test-", dir="/var/tmp"))
         self.dir.chmod(0o755)
@@ -172,7 +173,7 @@ class Node:
         self.process = self.launcher = None
 
     def write_config(self):
-        self.config.write_text(f'data = "{self.data}"\nrun = "{self.run}"\n[cluster]\npostgres = "{self.conninfo}"\naddress = "{self.address}"\n')
+        self.config.write_text(f'data = "{self.data}"\nrun = "{self.run}"\n[cluster]\npostgres = "{self.conninfo}"\naddress = "{self.address}"\n' + f'certificate_lifetime = "{self.certificate_s}s"\n' * bool(self.certificate_s))
 
     def cloche(self, *words, check=True):
         self.write_config()
@@ -201,7 +202,7 @@ class Node:
         link, mine = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         control, ours = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         order = {"command": "member", "data_dir": str(self.data), "run_dir": str(self.run), "postgres": self.conninfo, "address": self.address,
-                 "beat_ms": 1000, "log_level": 1, **self.objects, "link_fd": link.fileno(), "control_fd": control.fileno()}
+                 "beat_ms": 1000, "log_level": 1, "certificate_s": self.certificate_s, **self.objects, "link_fd": link.fileno(), "control_fd": control.fileno()}
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen([*self.prefix, BUILD / "cloche-cluster"], stdin=subprocess.PIPE, stdout=log, stderr=log, pass_fds=[link.fileno(), control.fileno()])
         self.process.stdin.write(json.dumps(order).encode())

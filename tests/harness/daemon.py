@@ -3,6 +3,7 @@
 
 import contextlib
 import ctypes
+import fcntl
 import http.client
 import json
 import os
@@ -33,6 +34,8 @@ SANDBOX_ID = re.compile(r"sb_[a-z0-9]{26}")
 ENGINE = os.environ.get("CLOCHE_ENGINE", "jail")
 # How many times longer than on an ordinary host and in jails all may take: emulated machines are slow, and emulated hosts (tests/rig) say how slow.
 PATIENCE = int(os.environ.get("CLOCHE_PATIENCE", {"vm": 10}.get(ENGINE, 1)))
+# Of the disk a test's daemon takes this ahead of its use; on a host it takes thrice as much.
+DISK_AHEAD = ("--disk-ahead", "768MiB", "--disk-reserve", "128MiB")
 READY_S = 60 * PATIENCE
 STOP_S = 60 * PATIENCE
 
@@ -140,6 +143,17 @@ def end(sandbox):
         sandbox.delete()
 
 
+def remove_abandoned(parent="/var/tmp"):
+    """The directories of daemons whose tests were killed: nobody holds their lock any more, and nothing is mounted there."""
+    mounts = read_text("/proc/self/mountinfo")
+    for owner in Path(parent).glob("cloche-test-*/owner"):
+        with contextlib.suppress(OSError), open(owner) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_new = owner.stat().st_mtime > time.time() - LEAST_S  # whoever made it may not have its lock yet
+            if not is_new and f"{owner.parent}/" not in mounts:
+                shutil.rmtree(owner.parent, ignore_errors=True)
+
+
 def _end_with_parent():
     """In the child: SIGTERM when the test run dies, so that a killed run leaves no daemon behind."""
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
@@ -158,6 +172,10 @@ class Daemon:
         self.prefix, self.may_crash = list(prefix), may_crash
         self.dir = Path(tempfile.mkdtemp(prefix="cloche-test-", dir=parent or os.environ.get("CLOCHE_TEST_DIR", "/var/tmp")))
         self.dir.chmod(0o755)
+        self._owner = None
+        if not parent:  # as long as this process lives, the directory is somebody's; a disk of the test's own must not stay in use by that
+            self._owner = open(self.dir / "owner", "w")
+            fcntl.flock(self._owner, fcntl.LOCK_EX)
         self.data, self.run = self.dir / "data", self.dir / "run"
         self.log_path = self.dir / "log"
         self.port = free_port()
@@ -172,7 +190,7 @@ class Daemon:
     def start(self):
         ready_r, ready_w = os.pipe()
         argv = [*self.prefix, str(self.program), "serve", "--data", str(self.data), "--run", str(self.run)]
-        argv += ["--listen", f"127.0.0.1:{self.port}", "--ready-fd", str(ready_w), *self.options]
+        argv += ["--listen", f"127.0.0.1:{self.port}", "--ready-fd", str(ready_w), *self._disk_options(), *self.options]
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
                 argv,
@@ -195,6 +213,11 @@ class Daemon:
             raise RuntimeError(f"the daemon did not get ready; its log ends:\n{self.log()[-4000:]}")
         Daemon.started.add(self)
         return self
+
+    def _disk_options(self):
+        """None on a small disk of the test's own, nor for an earlier release, which knows less of them."""
+        is_shared = not self.data.exists() or self.data.stat().st_dev == self.data.parent.stat().st_dev
+        return DISK_AHEAD if is_shared and self.program.parent == BUILD else ()
 
     @property
     def key(self):
@@ -298,6 +321,8 @@ class Daemon:
         if left:
             raise RuntimeError(f"sandboxes of this daemon still run, so {left} stay mounted: delete them before it is stopped for good")
         shutil.rmtree(self.dir, ignore_errors=True)
+        if self._owner:
+            self._owner.close()
 
     def raw(self, data, *, timeout=10.0, half_close=False):
         """Sends bytes on a fresh TCP connection and reads until the daemon closes or time is up."""

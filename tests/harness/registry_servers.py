@@ -17,6 +17,7 @@ from pathlib import Path
 root, address, port, pair = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]
 cut = set()  # blobs that were cut once
 lock = threading.Lock()
+PIECE, PAUSE_S = 64 << 10, 0.02  # of what comes slowly
 
 
 def coded(data):
@@ -79,8 +80,9 @@ class Handler(BaseHTTPRequestHandler):
         data = (root / "layout/blobs/sha256" / digest[7:]).read_bytes()
         begin = int(self.headers.get("Range", "bytes=0-")[6:-1])
         with lock:
-            is_first = (how, digest) not in cut
-            cut.add((how, digest))
+            own = self.path if how == "flaky" else (how, digest)
+            is_first = own not in cut
+            cut.add(own)
         if how == "damaged":
             data = data[:-1] + bytes([data[-1] ^ 1])
         if how == "long":
@@ -98,9 +100,21 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(206 if begin else 200)
         self.send_header("Content-Length", str(len(data) - begin))
         self.end_headers()
-        if how == "dead" or (how in ("cut", "anew") and is_first):
+        if how == "stalled":  # until the test lets it go on
+            self.wfile.write(data[begin : begin + (len(data) - begin) // 2])
+            self.wfile.flush()
+            while not (root / "go-on").exists():
+                time.sleep(PAUSE_S)
+            self.wfile.write(data[begin + (len(data) - begin) // 2 :])
+            return None
+        if how == "dead" or (how in ("cut", "anew", "flaky") and is_first):
             self.wfile.write(data[begin : begin + (len(data) - begin) // 2])
             self.close_connection = True
+            return None
+        if how in ("flaky", "slow"):
+            for at in range(begin, len(data), PIECE):
+                self.wfile.write(data[at : at + PIECE])
+                time.sleep(PAUSE_S)
             return None
         self.wfile.write(data[begin:])
         return None

@@ -13,6 +13,7 @@ WAYS_BACK = {
     19: "DROP TABLE identity_keys",
     20: "DROP TABLE person_sessions; ALTER TABLE keys DROP COLUMN person; ALTER TABLE events DROP COLUMN person",
     21: "DROP TABLE audit_places",
+    22: "DROP TABLE shared_marks",
 }
 
 

@@ -2,11 +2,12 @@
 """Nodes of a cluster of which the whole daemons run, side by side on this machine."""
 
 import contextlib
+import secrets
 import shutil
 
 from cloche import Client
 
-from .cluster import FENCE_AFTER_S, Node
+from .cluster import Node
 from .daemon import Daemon, call, children_of, free_port, read_text, wait_for
 from .running import running
 
@@ -17,9 +18,10 @@ LOST_AFTER_S = 300  # on a busy machine beats may be late by many seconds, and a
 class Member(Node):
     """A node of which the whole daemon runs."""
 
-    def __init__(self, name, database, key=None, options=()):
-        super().__init__(name, database.conninfo("one"), address=f"127.0.0.1:{free_port()}")
-        self.daemon = Daemon("--cluster-postgres", self.conninfo, "--cluster-address", self.address, "--pool-max", "0", "--preview-domain", DOMAIN, *options)
+    def __init__(self, name, database, key=None, options=(), address=None, prefix=(), rm=True):
+        """prefix: words that bring the daemon, and it alone, to another network namespace."""
+        super().__init__(name, database.conninfo("one"), address=address or f"127.0.0.1:{free_port()}")
+        self.daemon = Daemon("--cluster-postgres", self.conninfo, "--cluster-address", self.address, "--pool-max", "0", "--preview-domain", DOMAIN, *options, prefix=prefix, rm=rm)
         shutil.rmtree(self.dir)
         self.dir, self.data, self.run = self.daemon.dir, self.daemon.data, self.daemon.run
         self.config = self.dir / "cloche.toml"
@@ -62,12 +64,14 @@ def reached(here, there, key):
 
 
 @contextlib.contextmanager
-def cluster_of(database, *names, options=lambda name: (), reached_by=lambda name, database: database, lost_after_s=LOST_AFTER_S):
-    """Nodes of these names, of which each reaches each; the first one's key opens all. options: of a node's daemon, by its name."""
+def cluster_of(database, *names, options=lambda name: (), reached_by=lambda name, database: database, lost_after_s=LOST_AFTER_S, rm=True,
+               around=lambda daemon: contextlib.nullcontext()):
+    """Nodes of these names, of which each reaches each; the first one's key opens all. options: of a node's daemon, by its name; around: what is there from
+    before that daemon's start until behind its stop."""
     with contextlib.ExitStack() as stack:
-        nodes = [Member(name, reached_by(name, database), options=options(name)) for name in names]
+        nodes = [Member(name, reached_by(name, database), options=options(name), rm=rm) for name in names]
         for n in nodes:
-            stack.enter_context(running(n.daemon))
+            stack.enter_context(running(n.daemon, around(n.daemon)))
         first, *others = nodes
         for n in nodes:
             n.await_problem("not_joined")
@@ -97,3 +101,14 @@ def without(database, *nodes):
         database.start()
         for n in nodes:
             n.await_state("held")
+
+
+def team_of(nodes):
+    """A key of a project of its own, which every node knows."""
+    name = f"team-{secrets.token_hex(4)}"
+    # The gateway hears a moment after its member that a database is there again, which a test before this one has stopped.
+    wait_for(lambda: nodes[0].call("POST", "/v1/projects", {"name": name})[0] == 201, 30, "a project")
+    made = nodes[0].ok("POST", "/v1/keys", {"name": "k", "project": name})
+    for n in nodes:
+        wait_for(lambda n=n: n.call("GET", "/v1/sandboxes", key=made["secret"])[0] == 200, 30, "it knows the key")
+    return made["secret"]

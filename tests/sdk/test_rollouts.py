@@ -20,10 +20,12 @@ from harness.npm import made_once
 from harness.oci import busybox_layer
 from harness.running import running
 from harness.samples import samples_of
+from harness.vm import CLIENT_S, EMULATED, MAKE_SUITE_TREE, await_warm_copy, give_kernel, make_template, need_vms
 
 HERE = Path(__file__).parent / "rollouts"
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
 GUIDE = "docs/guides/rollouts.md"
+VM_S = 3600  # for a suite whose machines are emulated
 
 
 def blocks(words):
@@ -58,12 +60,12 @@ def env(packages, environment):
     return {**environment, **paths, **kept, "HOME": str(packages), "CLOCHE_PROGRAM": str(BUILD / "cloche")}
 
 
-def check(env, name, *words, python=sys.executable):
+def check(env, name, *words, python=sys.executable, seconds=300 * PATIENCE):
     """A suite beside this."""
     pytest_words = [python, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", str(HERE), "--confcutdir", str(HERE), "-p", "no:cacheprovider", "-p", "pytest_asyncio.plugin",
                     "-o", "asyncio_mode=auto", "-W", "ignore", str(HERE / f"check_{name}.py"), *words]
     done = subprocess.run(pytest_words, env={**env, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          timeout=300 * PATIENCE)
+                          timeout=seconds)
     assert done.returncode == 0, done.stdout[-6000:]
     return done.stdout
 
@@ -115,21 +117,66 @@ def test_rollouts_of_verifiers_s_ask_their_model_through_the_wall(env):
     assert len(models.asked) == 4
 
 
-@pytest.mark.skipif(not os.environ.get("CLOCHE_TEST_HARBOR"), reason="it is run by make test-harbor")
-def test_harbor_s_trials_run_in_sandboxes(tmp_path):
-    """Harbor needs a newer Python than Debian 12 has: any that is in the path."""
-    found = next(filter(None, map(shutil.which, ("python3.14", "python3.13", "python3.12"))), None)
-    assert found, "Harbor needs Python 3.12 or newer: there is none in the path"
-    python = str(tmp_path / "venv/bin/python")
-    subprocess.run([found, "-m", "venv", tmp_path / "venv"], check=True, timeout=120)
-    words = ["-m", "pip", "--disable-pip-version-check", "--quiet", "install", "harbor[e2b]==0.24.0", "pytest", "pytest-asyncio==1.5.0"]
+HARBOR = "harbor[e2b]==0.24.0"
+
+
+def works(python):
+    """One of pyenv's is a script that may lead nowhere."""
+    return subprocess.run([python, "-c", ""], capture_output=True).returncode == 0
+
+
+def python_with(package, into):
+    """A virtualenv's Python that has a package which needs a newer one than Debian 12 has: any that is in the path."""
+    named = (shutil.which(name, path=place) for name in ("python3.14", "python3.13", "python3.12") for place in os.get_exec_path())
+    found = next((path for path in named if path and works(path)), None)
+    assert found, f"{package} needs Python 3.12 or newer: there is none in the path"
+    python = str(into / "bin/python")
+    subprocess.run([found, "-m", "venv", into], check=True, timeout=120)
+    words = ["-m", "pip", "--disable-pip-version-check", "--quiet", "install", package, "pytest", "pytest-asyncio==1.5.0"]
     subprocess.run([python, *words], check=True, timeout=600)
+    return python
+
+
+@pytest.fixture(scope="module")
+def harbor(tmp_path_factory):
+    return python_with(HARBOR, tmp_path_factory.mktemp("harbor"))
+
+
+@pytest.mark.skipif(not os.environ.get("CLOCHE_TEST_HARBOR"), reason="it is run by make test-harbor")
+def test_harbor_s_trials_run_in_sandboxes(harbor, tmp_path):
     with running(Daemon()) as daemon, Client(daemon.url, daemon.key) as client:  # one of its own: layers that were built stay for the next build
-        own = {"CLOCHE_URL": daemon.url, "CLOCHE_API_KEY": daemon.key, "PYTHONPATH": str(ROOT / "sdk" / "python"), "ROLLOUT_BASE": "rollout-base"}
+        own = {"CLOCHE_URL": daemon.url, "CLOCHE_API_KEY": daemon.key, "PYTHONPATH": str(ROOT / "sdk" / "python"), "ROLLOUT_BASE": "rollout-base", "CLOCHE_PROGRAM": str(BUILD / "cloche")}
         own |= {"E2B_API_URL": daemon.url, "E2B_SANDBOX_URL": daemon.url, "E2B_API_KEY": f"e2b_{daemon.key.removeprefix('clo_')}", "ROLLOUT_BASH": "rollout-bash-1"}
         client.import_template("rollout-base", io.BytesIO(busybox_layer().bytes()))
         client.import_template("rollout-bash-1", io.BytesIO(base_layer().add("bin/bash", b'#!/bin/sh\nexec /bin/sh "$@"\n', mode=0o755).bytes()))
-        check({**os.environ, **own, "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(tmp_path)}, "harbor", python=python)
+        check({**os.environ, **own, "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(tmp_path)}, "harbor", python=harbor)
+
+
+@pytest.fixture(scope="module")
+def machines():
+    """The variables that lead to a daemon and to vms on it, which are copies of one that has booted."""
+    need_vms()
+    daemon = give_kernel(Daemon(*EMULATED, "--pool-min", "0", "--pool-max", "1", "--default-memory", "1GiB"))
+    with running(daemon), Client(daemon.url, daemon.key, timeout=CLIENT_S) as client:
+        make_template(client, "suite", MAKE_SUITE_TREE)
+        await_warm_copy(client, "suite")
+        yield {"CLOCHE_URL": daemon.url, "CLOCHE_API_KEY": daemon.key, "ROLLOUT_ENGINE": "vm", "ROLLOUT_TEMPLATE": "suite", "CLOCHE_PROGRAM": str(BUILD / "cloche")}
+
+
+IN_VMS = pytest.mark.skipif(not os.environ.get("CLOCHE_TEST_ROLLOUTS_VM"), reason="it is run by make test-rollouts-vm")
+
+
+@IN_VMS
+@pytest.mark.parametrize("name", ["inspect", "inspect_suite", "swerex", "verifiers"])
+def test_an_adapter_works_in_vms(env, machines, name):
+    said = check({**env, **machines}, name, "-k", "not scored", seconds=VM_S)
+    assert name != "inspect_suite" or "44 passed" in said
+
+
+@IN_VMS
+def test_harbor_s_trials_run_in_vms(harbor, machines, tmp_path):
+    own = {"PYTHONPATH": str(ROOT / "sdk" / "python"), "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(tmp_path)}
+    check({**os.environ, **own, **machines}, "harbor", python=harbor, seconds=VM_S)
 
 
 @pytest.mark.parametrize("words", ["ClocheDeployment", "cloche_runtime"])

@@ -269,6 +269,7 @@ E2B = {
     "PUT /sandboxes/{id}/network": Row({"allowOut": ["1.1.1.1"]}),
     "GET /sandboxes/metrics": Row(query="sandbox_ids=none"),
     "GET /sandboxes/{id}/logs": Row(),
+    "GET /v2/sandboxes/{id}/logs": Row(),
     "GET /sandboxes/{id}/metrics": Row(),
     "POST /sandboxes/{id}/snapshots": Row({}, rank=-1),
     "POST /sandboxes/{id}/fork": Row({}, rank=-1),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /* A broker with a fake engine; the test is the gateway. */
-#include "broker/inside.h"
+#include "broker/broker_private.h"
 #include "broker/msg.h"
 #include "fake-engine.h"
 #include "test.h"

@@ -437,6 +437,10 @@ static void do_create(struct fake_broker *b, const struct msg_request *req, stru
 {
 	struct fake_agent *a;
 
+	if (b->create == CREATE_HELD) {
+		b->held_create = *req;
+		return;
+	}
 	b->creates++;
 	b->limits = req->create.limits;
 	b->was_resumed = req->create.is_resumed;
@@ -457,6 +461,15 @@ static void do_create(struct fake_broker *b, const struct msg_request *req, stru
 	a->keeper = req->create.keeper;
 	r->isolation = fake_isolation;
 	reply(b, r, agent_connect(b, a));
+}
+
+void fake_broker_start_held(struct fake_broker *b)
+{
+	struct msg_reply r = {.op = b->held_create.op, .tag = b->held_create.tag};
+
+	memcpy(r.id, b->held_create.id, sizeof(r.id));
+	b->create = CREATE_WELL;
+	do_create(b, &b->held_create, &r);
 }
 
 static void do_delete(struct fake_broker *b, const struct msg_request *req, struct msg_reply *r)

@@ -13,7 +13,7 @@
 #include "sandbox/agentlink/link.h"
 #include "sandbox/fleet/fleet.h"
 
-enum fake_create { CREATE_WELL, CREATE_REFUSED, CREATE_UNANSWERED };
+enum fake_create { CREATE_WELL, CREATE_REFUSED, CREATE_UNANSWERED, CREATE_HELD };
 enum fake_hello {
 	HELLO_WELCOME,
 	HELLO_SILENT,
@@ -61,7 +61,8 @@ struct fake_broker {
 	int fd;
 	struct loop_io *io;
 	enum fake_create create;
-	enum fake_hello next_hello; /* of agents made from now on */
+	struct msg_request held_create; /* the last one that waits for fake_broker_start_held() */
+	enum fake_hello next_hello;     /* of agents made from now on */
 	bool refuses_connect, refuses_fork, ignores_fork, holds_deletes, refuses_freeze,
 		ignores_freeze, is_frozen;
 	uint64_t oom_kills, memory_bytes, pids_refused, disk_bytes; /* as MSG_USAGE tells them */
@@ -90,8 +91,9 @@ void fake_broker_done(struct fake_broker *b);
 int fake_broker_socket(struct fake_broker *b); /* a fresh one, the fleet's end is returned */
 void fake_broker_die(struct fake_broker *b);
 void fake_broker_release(struct fake_broker *b); /* answers the delete that it holds */
-void fake_broker_reboot(struct fake_broker *b);  /* guests are gone, kept layers not */
-size_t fake_kept(const struct fake_broker *b);   /* layers */
+void fake_broker_start_held(struct fake_broker *b);
+void fake_broker_reboot(struct fake_broker *b); /* guests are gone, kept layers not */
+size_t fake_kept(const struct fake_broker *b);  /* layers */
 void fake_broker_end(struct fake_broker *b, const char *id, int wait_status); /* MSG_ENDED */
 /* Tells of the seal under way: its end, or how far it is where image is zero and err NULL. */
 void fake_broker_seal(struct fake_broker *b, const struct digest *image, uint64_t bytes,

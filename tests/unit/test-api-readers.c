@@ -271,6 +271,7 @@ static void tell(struct exec *e)
 	if (!e)
 		list_remove(&w->link);
 	w->fn(e, w->arg);
+	turn(); /* a turn that has taken long leaves the rest to the next one */
 }
 
 static void read_result(void)

@@ -242,6 +242,45 @@ TEST(a_claim_about_an_image_is_whole_or_refused)
 	rig_end();
 }
 
+static struct msg_reply sealed(uint32_t op, const struct sealed_file_spec *s)
+{
+	struct msg_request req = rig_request(op, "");
+	struct msg_reply reply;
+	int fd;
+
+	req.sealed = *s;
+	rig_send(&req);
+	CHECK(rig_next(&reply, &fd));
+	CHECK_INT(fd, -1);
+	return reply;
+}
+
+TEST(a_file_of_a_snapshot_is_whole_or_refused)
+{
+	static const struct sealed_file_spec good = {
+		.number = 1, .class = {{2}}, .bytes = 4096, .digest = {{3}}, .is_fetched = 1};
+	struct sealed_file_spec bad[6];
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		bad[i] = good;
+	bad[0].number = 0;
+	bad[1].class = (struct digest){{0}};
+	bad[2].bytes = 0;
+	bad[3].bytes = UINT64_MAX;
+	bad[4].is_fetched = 2;
+	bad[5].digest = (struct digest){{0}};
+	rig_begin();
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		CHECK_INT(sealed(MSG_SEALED_OPEN, &bad[i]).err.code, ERR_INVALID_FIELD);
+	CHECK_INT(sealed(MSG_SEALED_OPEN, &good).err.code, ERR_UNSUPPORTED); /* the fake has none */
+	CHECK_INT(sealed(MSG_SEALED_CLOSE, &good).err.code, ERR_UNSUPPORTED);
+	CHECK_INT(sealed(MSG_SEALED_CLOSE, &bad[0]).err.code, ERR_INVALID_FIELD);
+	CHECK_INT(sealed(MSG_SEALED_DROP, &bad[0]).err.code, ERR_INVALID_FIELD);
+	CHECK_INT(sealed(MSG_SEALED_DROP, &good).err.code, ERR_NONE);
+	CHECK_INT(sealed(MSG_GATEWAY_KEY, &good).err.code, ERR_UNSUPPORTED);
+	rig_end();
+}
+
 TEST(a_request_with_fds_is_refused_and_they_are_closed)
 {
 	struct msg_request req;

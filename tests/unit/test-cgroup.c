@@ -277,6 +277,40 @@ TEST(a_weight_is_the_whole_sandboxes_and_means_the_same_on_v1_and_v2)
 	finish(&v2);
 }
 
+TEST(the_weight_of_all_sandboxes_is_set_once_and_an_operators_stays)
+{
+	static const struct {
+		const char *mounts, *tree, *file, *before, *after;
+	} cases[] = {
+		{v1_mounts, "cpu,cpuacct/", "cpu.shares", "1024", "4096"},
+		{v1_mounts, "cpu,cpuacct/", "cpu.shares", "3000", "3000"},
+		{v2_mounts, "", "cpu.weight", "100", "400"},
+		{v2_mounts, "", "cpu.weight", "250", "250"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const bool is_v2 = cases[i].mounts == v2_mounts;
+		struct cgroup_host h;
+		struct err err = {0};
+		char path[64];
+
+		begin();
+		if (is_v2)
+			make_v2("", "cpu memory pids\n");
+		else
+			make_v1();
+		CHECK_INT(cgroup_host_open(&h, top, cases[i].mounts, NULL, "p", &err), 0);
+		CHECK_INT(cgroup_set_weight_of_all(&h, 4096, &err), 0); /* there is no such file */
+		(void)snprintf(path, sizeof(path), "%sp/%s", cases[i].tree, cases[i].file);
+		make(path, cases[i].before);
+		CHECK_INT(cgroup_set_weight_of_all(&h, 4096, &err), 0);
+		CHECK_STR(in_group(cases[i].tree, "..", cases[i].file), cases[i].after);
+		CHECK_INT(cgroup_set_weight_of_all(&h, 8192, &err), 0);
+		CHECK_STR(in_group(cases[i].tree, "..", cases[i].file), cases[i].after);
+		finish(&h);
+	}
+}
+
 TEST(a_hybrid_host_limits_by_v1_and_freezes_and_counts_by_v2)
 {
 	char mounts[sizeof(v1_mounts) + sizeof(unified_mount)];

@@ -37,6 +37,22 @@ TEST(a_case_has_its_file_s_settings_unless_it_has_its_own)
 	CHECK_INT(s->cases[1].settings.packages.n, 0);
 }
 
+TEST(a_case_that_says_what_it_starts_from_has_nothing_of_its_file_s)
+{
+	auto_call(eval_suite_freep) struct eval_suite *s =
+		suite_of("a.toml", "template = \"host\"\n"
+	                           "[case.same]\ncode = \"1\"\n"
+	                           "[case.image]\ncode = \"2\"\nimage = \"python:3.12-slim\"\n"
+	                           "[case.snapshot]\ncode = \"3\"\nsnapshot = \"ready\"\n");
+
+	CHECK(s);
+	CHECK_STR(s->cases[0].settings.template, "host");
+	CHECK_STR(s->cases[1].settings.image, "python:3.12-slim");
+	CHECK(!s->cases[1].settings.template);
+	CHECK_STR(s->cases[2].settings.snapshot, "ready");
+	CHECK(!s->cases[2].settings.template && !s->cases[2].settings.image);
+}
+
 TEST(text_over_several_lines_is_taken_as_it_stands)
 {
 	auto_call(eval_suite_freep) struct eval_suite *s =

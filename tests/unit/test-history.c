@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "history/history.h"
-#include "history/inside.h"
+#include "history/history_private.h"
 #include "test.h"
 
 #include <stdio.h>

@@ -79,7 +79,7 @@ TEST(one_of_several_images_is_named_by_name_or_tag)
 	CHECK_STR(choose(two, "1", &blob), "");
 	CHECK_INT(blob.digest.bytes[0], 0);
 	CHECK_STR(choose(two, "3", &blob),
-	          "image: there is none named '3'; there is: app:1, app:2");
+	          "image: nothing in it is named '3'; it has: app:1, app:2");
 }
 
 TEST(an_index_in_an_index_is_told_as_one)

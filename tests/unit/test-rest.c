@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Sandboxes at rest: paused, stopped, kept over restarts, resumed; and the clocks that lead there.
  */
+#include "base/clock.h"
+#include "base/units.h"
 #include "sandbox-rig.h"
 #include "sandbox/model/phase.h"
 
@@ -471,6 +473,34 @@ TEST(when_time_is_up_what_was_asked_for_happens)
 	}
 }
 
+TEST(a_slow_start_takes_nothing_of_the_lifetime)
+{
+	const struct sandbox_spec spec = {.name = "slow", .timeout_ms = 100};
+	struct sandbox_patch soon = {.has_timeout = true, .timeout_ms = 1};
+	uint64_t began_us = clock_steady_us();
+	struct outcome o = {0};
+	struct err err = {0};
+
+	rig_start(&rig);
+	rig.broker.create = CREATE_HELD;
+	CHECK_INT(sandbox_create(rig.fleet, "prj_test", &spec, rig_note, &o, &err), 0);
+	UNTIL(&rig.broker, clock_steady_us() > began_us + 300 * MILLISECOND_US);
+	CHECK_INT(o.calls, 0);
+	CHECK_INT(sandbox_state(find("slow")), SANDBOX_CREATING);
+	CHECK(has(find("slow"), "\"expires_us\":null"));
+	CHECK_INT(sandbox_extend(find("slow"), 1000000, &err), 0);
+	CHECK(sandbox_extend(find("slow"), 86400000, &err) < 0);
+	CHECK_STR(err.field, "ms");
+	fake_broker_start_held(&rig.broker);
+	UNTIL(&rig.broker, o.calls > 0);
+	CHECK_STR(o.err.message, "");
+	CHECK_INT(sandbox_state(o.s), SANDBOX_RUNNING);
+	CHECK(!has(o.s, "\"expires_us\":null"));
+	CHECK_INT(sandbox_update(o.s, &soon, NULL, NULL, NULL), 0);
+	UNTIL(&rig.broker, sandbox_state(o.s) == SANDBOX_STOPPED);
+	rig_stop(&rig);
+}
+
 TEST(the_time_of_a_paused_one_runs_on_where_that_was_asked_for)
 {
 	static const char *const actions[] = {"delete", "stop", "pause"};
@@ -502,7 +532,7 @@ TEST(the_time_of_a_paused_one_runs_on_where_that_was_asked_for)
 
 TEST(a_sandbox_in_which_nothing_happens_ends_as_idle_and_a_busy_one_does_not)
 {
-	struct sandbox_spec spec = {.idle_timeout_ms = 30};
+	struct sandbox_spec spec = {.idle_timeout_ms = 300};
 	struct sandbox *idle, *busy;
 	struct fake_agent *a;
 	struct exec *e;
@@ -512,7 +542,7 @@ TEST(a_sandbox_in_which_nothing_happens_ends_as_idle_and_a_busy_one_does_not)
 	e = rig_exec(&rig, busy, "sleep 100", false);
 	idle = create(&spec);
 	UNTIL(&rig.broker, sandbox_state(idle) == SANDBOX_STOPPED);
-	CHECK(has(idle, "\"cause\":\"idle\",\"detail\":{\"idle_timeout_ms\":30}"));
+	CHECK(has(idle, "\"cause\":\"idle\",\"detail\":{\"idle_timeout_ms\":300}"));
 	CHECK_INT(sandbox_state(busy), SANDBOX_RUNNING);
 	a = fake_agent_find(&rig.broker, sandbox_id(busy));
 	fake_started(a, fake_channel_last(a));

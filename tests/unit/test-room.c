@@ -23,8 +23,10 @@ TEST(reserve_is_as_set_or_fits_the_disk)
 	CHECK_INT(room_reserve(0, 100 * GIB), GIB);
 	CHECK_INT(room_reserve(0, 2 * GIB), 2 * GIB / 20);
 	CHECK_INT(room_reserve(7 * GIB, 100 * GIB), 7 * GIB);
-	CHECK_INT(room_headroom(100 * GIB), 2 * GIB);
-	CHECK_INT(room_headroom(GIB), 128 * MIB);
+	CHECK_INT(room_headroom(0, 100 * GIB), 2 * GIB);
+	CHECK_INT(room_headroom(0, GIB), 128 * MIB);
+	CHECK_INT(room_headroom(512 * MIB, 100 * GIB), 512 * MIB);
+	CHECK_INT(room_headroom(1, 100 * GIB), 128 * MIB);
 }
 
 TEST(layers_grow_in_steps_when_their_headroom_shrinks)

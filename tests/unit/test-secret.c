@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Secrets: sealed under keys that change, opened for their owner alone. */
+#include "base/id.h"
 #include "base/log.h"
+#include "base/parse.h"
 #include "net/policy/secret_reference.h"
-#include "secret/secret.h"
+#include "secret/secret_shared.h"
 #include "store/tables/secrets.h"
 #include "test.h"
 
@@ -174,6 +176,101 @@ static int keep_row(const struct secret_row *row, void *arg)
 }
 
 /* Somebody who can write the database cannot have a value used under another name. */
+static int take(const char *name, uint64_t version, const char *content)
+{
+	char id[ID_SIZE];
+	struct err err;
+
+	secret_record_id(PROJECT, name, id);
+	return secrets_take(rig.secrets,
+	                    &(struct secret_arrival){.record_id = id,
+	                                             .project_id = PROJECT,
+	                                             .version = version,
+	                                             .changed_us = 7,
+	                                             .content = content},
+	                    &err);
+}
+
+TEST(what_one_node_drafts_another_takes_as_it_was)
+{
+	static char longest[ENVELOPE_VALUE_MAX + 1];
+	auto_json json_t *hosts = json_pack("[s, s]", "api.example.com", "*.example.org");
+	struct secret_wish wish = {.name = "A", .value = longest, .hosts = hosts};
+	struct secret_facts facts;
+	uint64_t version;
+	char *content;
+
+	set_up();
+	memset(longest, '\n', ENVELOPE_VALUE_MAX);
+	wish.len = ENVELOPE_VALUE_MAX;
+	CHECK_INT(secrets_draft(rig.secrets, PROJECT, &wish, &content, &version, NULL), 0);
+	CHECK_INT(version, 0);
+	CHECK(secrets_find(rig.secrets, PROJECT, "A") == NULL); /* nothing was changed */
+	CHECK_INT(take("A", 5, content), 0);
+	CHECK(is_value("A", longest));
+	secret_look(secrets_find(rig.secrets, PROJECT, "A"), &facts);
+	CHECK_INT(facts.version, 5);
+	CHECK(secret_is_bound(secrets_find(rig.secrets, PROJECT, "A")));
+	sealed_text_wipe(&content);
+
+	wish.value = "next";
+	wish.len = 4;
+	wish.hosts = NULL; /* as before */
+	CHECK_INT(secrets_draft(rig.secrets, PROJECT, &wish, &content, &version, NULL), 0);
+	CHECK_INT(version, 5);
+	CHECK_INT(take("A", 6, content), 0);
+	CHECK(is_value("A", "next") && secret_is_bound(secrets_find(rig.secrets, PROJECT, "A")));
+	sealed_text_wipe(&content);
+	close_all();
+	open_with(OLD);
+	CHECK(is_value("A", "next"));
+	CHECK_INT(take("A", 7, NULL), 0);
+	CHECK_INT(take("A", 8, NULL), 0); /* it is gone already */
+	CHECK(secrets_find(rig.secrets, PROJECT, "A") == NULL);
+	tear_down();
+}
+
+TEST(a_content_of_another_shape_is_refused)
+{
+#define WITH(id, name, hosts, value)                                                               \
+	"{\"id\":\"" id "\",\"name\":\"" name "\",\"hosts\":\"" hosts "\",\"value\":\"" value      \
+	"\",\"created_us\":5}"
+#define ID "se_22222222222222222222222222"
+	static const char *const wrong[] = {
+		"",
+		"7",
+		"[]",
+		"{}",
+		"{\"id\":7,\"name\":{},\"hosts\":[],\"value\":null,\"created_us\":\"5\"}",
+		WITH(ID, "B", "", "eA=="),          /* another's place */
+		WITH("sb_x", "A", "", "eA=="),      /* no id of a secret */
+		WITH(ID, "A", "https://x", "eA=="), /* no host */
+		WITH(ID, "A", "", "e"),             /* no base64 */
+		WITH(ID, "A", "", ""),              /* no value */
+		WITH(ID, "A/B", "", "eA=="),        /* no name */
+		"{\"id\":\"" ID
+		"\",\"name\":\"A\",\"hosts\":\"\",\"value\":\"eA==\",\"created_us\":-1}",
+	};
+	static char long_value[2 * ENVELOPE_VALUE_MAX + 200];
+	size_t n;
+
+	set_up();
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
+		CHECK(take("A", 1, wrong[i]) < 0);
+	n = (size_t)snprintf(long_value, sizeof(long_value),
+	                     "{\"id\":\"" ID "\",\"name\":\"A\",\"hosts\":\"\",\"created_us\":5,"
+	                     "\"value\":\"");
+	memset(long_value + n, 'A', base64_size(ENVELOPE_VALUE_MAX) + 3);
+	(void)snprintf(long_value + n + base64_size(ENVELOPE_VALUE_MAX) + 3, 3, "\"}");
+	CHECK(take("A", 1, long_value) < 0);
+	CHECK(secrets_find(rig.secrets, PROJECT, "A") == NULL);
+	CHECK_INT(take("A", 1, WITH(ID, "A", "api.example.com", "eA==")), 0); /* the control */
+	CHECK(is_value("A", "x"));
+	CHECK(take("B", 1, WITH(ID, "B", "", "eA==")) < 0); /* the id is A's */
+	CHECK(is_value("A", "x"));
+	tear_down();
+}
+
 TEST(a_row_that_was_moved_or_changed_does_not_open)
 {
 	struct altered a;

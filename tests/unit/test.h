@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A thin layer over cmocka: a test's name is its promise, one reason to fail, a failure prints both
- *values.
+ * A thin layer over cmocka: a test's name is its promise, it has one reason to fail, and a failure
+ * prints both values.
  *
  *	TEST(a_buf_refuses_what_passes_its_cap) { CHECK_INT(buf_append(&b, "x", 1), -E2BIG); }
- *	TEST_FORKED(a_mount_is_refused, 5) { … }	in a child of its own, killed after 5 s: may
- *unshare, load seccomp or crash, and what it leaves running is ended
+ *	TEST_FORKED(a_mount_is_refused, 5) { … }
+ *
+ * The second form runs in a child of its own, which is killed after 5 s. It may unshare, load
+ * seccomp or crash, and what it leaves running is ended.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -48,7 +48,7 @@ class SandboxFields(TypedDict, total=False):
     limits: Optional[Mapping[str, Any]]
     """vcpus, memory_mib, disk_mib, inodes, pids, open_files, output_mib, execs."""
     timeout: Optional[float]
-    """Its lifetime in seconds: `on_timeout` happens this long after its creation or last resume, even while it works."""
+    """Its lifetime in seconds: `on_timeout` happens this long after its start or last resume, even while it works."""
     idle_timeout: Optional[float]
     """In seconds: `on_idle` happens when nothing has run in it for this long."""
     on_timeout: Optional[str]
@@ -105,7 +105,7 @@ def check_fields(fields: Mapping[str, Any]) -> None:
         raise TypeError(f"a sandbox has no option {word!r}{hint}")
 
 
-FORK_FIELDS = ("on_connection", "name", "group", "alias", "tags", "env", "network", "timeout", "idle_timeout", "on_timeout", "persistent")
+FORK_FIELDS = ("on_connection", "name", "group", "alias", "tags", "env", "network", "timeout", "idle_timeout", "on_timeout", "persistent", "results")
 
 
 def check_fork_fields(fields: Mapping[str, Any]) -> None:

@@ -49,6 +49,8 @@ def _up_words(file: Optional[str], name: str, fields: Mapping[str, Any]) -> List
     words = ["up", "--json", "-p", name]
     if file is not None:
         words += ["-f", os.fspath(file)]
+    if fields.get("directory") is not None:
+        words += ["--project-directory", os.fspath(fields["directory"])]
     for option in ("within", "network", "engine", "min_grade", "templates"):
         if fields.get(option) is not None:
             words += [f"--{option.replace('_', '-')}", str(fields[option])]
@@ -61,7 +63,7 @@ def _up_words(file: Optional[str], name: str, fields: Mapping[str, Any]) -> List
     return words + (["--one-network"] if fields.get("one_network") else [])
 
 
-FIELDS = ("within", "network", "engine", "min_grade", "templates", "timeout", "wait", "allow", "profiles", "one_network")
+FIELDS = ("directory", "within", "network", "engine", "min_grade", "templates", "timeout", "wait", "allow", "profiles", "one_network")
 
 
 def _check(fields: Mapping[str, Any]) -> None:
@@ -140,8 +142,8 @@ def up(
 
     Without `project` the project gets a new name, so the same file can run several times side by side. `variables` replace the
     environment variables of this process that the file may use. `fields`: `network` and `allow` say what each service may reach
-    outside (default: nothing); `timeout` and `wait` are in seconds; for `within`, `engine`, `min_grade`, `templates`, `profiles`
-    and `one_network` see `cloche compose up --help`. If anything fails, the project is removed and ClocheError is raised.
+    outside (default: nothing); `timeout` and `wait` are in seconds; paths in the file begin in `directory` (default: that of the
+    file); for `within`, `engine`, `min_grade`, `templates`, `profiles` and `one_network` see `cloche compose up --help`. If anything fails, the project is removed and ClocheError is raised.
     """
     _check(fields)
     client = client or Client()

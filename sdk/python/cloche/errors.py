@@ -8,7 +8,8 @@ are ConnectionFailed and share the root.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Type
+import warnings
+from typing import Any, Dict, List, Mapping, Optional, Type
 
 
 class ClocheError(Exception):
@@ -321,6 +322,13 @@ def of_exec(exec_: Any) -> ExecFailed:
 class IncompleteList(UserWarning):
     """A warning, not an error: in a cluster a node did not answer, so a list may lack what that node has, or shows what it had a
     while ago. `warnings.simplefilter("error", cloche.errors.IncompleteList)` makes it an error."""
+
+
+def warn_of_missing(answer: Mapping[str, Any], field: str) -> None:
+    """Warns of the nodes whose part a list lacks."""
+    for part in answer.get("incomplete") or ():
+        text = f"the list of {field} may not be whole: node {part.get('node') or 'unknown'}: {part.get('why')}"
+        warnings.warn(IncompleteList(text), stacklevel=4)
 
 
 def _by_code() -> Dict[str, Type[ClocheError]]:

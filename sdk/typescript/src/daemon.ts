@@ -5,11 +5,11 @@
  */
 import { packContext, readDockerfile } from "./build-context.js";
 import { type CodeOptions, CodeResult, collectCode } from "./code.js";
-import { ClocheError, ConnectionFailed, errorOfBody } from "./errors.js";
+import { ClocheError, ConnectionFailed, IncompleteList, type MissingPart, errorOfBody } from "./errors.js";
 import { type Command, ExecResult, type RunOptions, collect, events } from "./exec.js";
 import type { CallOptions } from "./exec-info.js";
 import { type Names, checkNames } from "./names.js";
-import { type LanguageWord, type SandboxFields, type Snapshot, volumePlaces } from "./options.js";
+import { type LanguageWord, type SandboxFields, type Snapshot, idOf, volumePlaces } from "./options.js";
 import { type Caller, type Reply, Transport, readAll } from "./transport.js";
 import {
   FOREVER,
@@ -23,6 +23,11 @@ import {
   parseEndpoint,
   request,
 } from "./wire.js";
+
+function warnOf(list: IncompleteList): void {
+  if (typeof process !== "undefined" && typeof process.emitWarning === "function") process.emitWarning(list);
+  else console.warn(list.message);
+}
 
 export interface ClientOptions {
   /**
@@ -38,12 +43,17 @@ export interface ClientOptions {
   traceparent?: string;
   /** How long the daemon may stay silent in a call that does not wait for work in a sandbox. Default: 60,000. */
   timeoutMs?: number;
+  /**
+   * Gets lists that may not be whole, because a node of a cluster did not answer; to throw the list there makes it an error.
+   * Without it a warning is emitted (`process.emitWarning`, else `console.warn`).
+   */
+  onIncomplete?: (list: IncompleteList) => void;
   /** A fetch function to use for all requests, instead of the runtime's own client. */
   fetch?: typeof fetch;
 }
 
 /** Options of a sandbox that is created for one command or one piece of code. */
-export interface OnceOptions extends Pick<SandboxFields, "template" | "image" | "packages" | "volumes" | "tags" | "env" | "limits" | "engine" | "minGrade" | "waitMs" | "network" | "source"> {
+export interface OnceOptions extends Pick<SandboxFields, "name" | "group" | "alias" | "template" | "image" | "pull" | "snapshot" | "packages" | "volumes" | "results" | "tags" | "env" | "limits" | "engine" | "minGrade" | "waitMs" | "network" | "source"> {
   files?: { path: string; text?: string; base64?: string; mode?: string }[];
   cwd?: string;
   user?: string;
@@ -54,10 +64,16 @@ export interface OnceOptions extends Pick<SandboxFields, "template" | "image" | 
 }
 
 const ONCE: Names<OnceOptions> = {
+  name: 1,
+  group: 1,
+  alias: 1,
   template: 1,
   image: 1,
+  pull: 1,
+  snapshot: 1,
   packages: 1,
   volumes: 1,
+  results: 1,
   tags: 1,
   env: 1,
   limits: 1,
@@ -102,8 +118,10 @@ export interface DiffOptions extends CallOptions {
 /** The calls of a client that do not return a Sandbox. */
 export class Daemon implements Caller {
   private readonly transport: Transport;
+  private readonly onIncomplete: (list: IncompleteList) => void;
 
   constructor(options: ClientOptions = {}) {
+    this.onIncomplete = options.onIncomplete ?? warnOf;
     const url = options.url ?? options.host ?? env("CLOCHE_URL");
     this.transport = new Transport(url ? parseEndpoint(url) : undefined, {
       apiKey: options.apiKey ?? env("CLOCHE_API_KEY"),
@@ -129,11 +147,24 @@ export class Daemon implements Caller {
     this.transport.close();
   }
 
+  private tellIncomplete(field: string, answer: Json): void {
+    const parts = (answer["incomplete"] ?? []) as MissingPart[];
+    if (parts.length > 0) this.onIncomplete(new IncompleteList(field, parts));
+  }
+
+  /** The items of a list without pages. */
+  async items(path: readonly string[], field: string): Promise<Json[]> {
+    const answer = await this.call(request("GET", path));
+    this.tellIncomplete(field, answer);
+    return answer[field] as Json[];
+  }
+
   /** The items of a list that comes in pages. */
   async *pages(path: readonly string[], field: string, query: NonNullable<RequestParts["query"]>): AsyncGenerator<Json> {
     let cursor: string | undefined;
     do {
       const page = await this.call(request("GET", path, { query: { ...query, cursor } }));
+      this.tellIncomplete(field, page);
       yield* page[field] as Json[];
       cursor = page["next_cursor"] ?? undefined;
     } while (cursor);
@@ -224,16 +255,16 @@ export class Daemon implements Caller {
    * The other arguments search. Entries must match all of them: `who` (a key's id or name, a person's subject, email or name),
    * `address` (also a range such as "10.0.0.0/8"), `text` in the type or the facts, and the time from `since` to `until`
    * (seconds, RFC 3339, or a Date). With `newest`, the newest entries come first, from `before` backwards. `limit` is the most
-   * entries to return.
+   * entries to return. In a cluster each node has a log of its own: `node` says whose.
    */
   events(
     options: {
       after?: number; follow?: boolean; type?: string; sandbox?: string; all?: boolean; audit?: boolean; figures?: boolean;
-      who?: string; address?: string; text?: string; since?: string | number | Date; until?: string | number | Date; newest?: boolean; before?: number; limit?: number;
+      who?: string; address?: string; text?: string; since?: string | number | Date; until?: string | number | Date; newest?: boolean; before?: number; limit?: number; node?: string;
     } & CallOptions = {},
   ): AsyncGenerator<Json> {
-    const { follow = false, sandbox, since, until, after, limit, newest, before, type, all, audit, figures, who, address, text } = options;
-    const query = { type, sandbox_id: sandbox, all, audit, figures, who, address, text, since: moment(since), until: moment(until) };
+    const { follow = false, sandbox, since, until, after, limit, newest, before, type, all, audit, figures, who, address, text, node } = options;
+    const query = { type, sandbox_id: sandbox, all, audit, figures, who, address, text, since: moment(since), until: moment(until), node };
     if (follow) return this.follow(["events"], query, options);
     return this.search(["events"], { ...query, newest, after: after || undefined, before }, limit, options);
   }
@@ -409,7 +440,7 @@ export class Daemon implements Caller {
 
   /** Lists the volumes of the project, oldest first. */
   async volumes(): Promise<Json[]> {
-    return (await this.call(request("GET", ["volumes"])))["volumes"];
+    return this.items(["volumes"], "volumes");
   }
   /** Gets one by its id or name. */
   volume(idOrName: string): Promise<Json> {
@@ -612,6 +643,7 @@ function moment(at: string | number | Date | undefined): string | undefined {
 }
 
 function onceBody(options: OnceOptions): Json {
-  const { template, image, packages, volumes, tags, env, limits, engine, minGrade, waitMs, network, source, files, cwd, user, timeoutMs } = options;
-  return { template, image, packages, volumes: volumePlaces(volumes), tags, env, limits, engine, min_grade: minGrade, wait_ms: waitMs, network, source, files, cwd, user, timeout_ms: timeoutMs };
+  const { volumes, snapshot, minGrade, waitMs, timeoutMs, name, group, alias, template, image, pull, packages, results, tags, env, limits, engine, network, source, files, cwd, user } = options;
+  const same = { name, group, alias, template, image, pull, packages, results, tags, env, limits, engine, network, source, files, cwd, user };
+  return { ...same, snapshot: snapshot && idOf(snapshot), volumes: volumePlaces(volumes), min_grade: minGrade, wait_ms: waitMs, timeout_ms: timeoutMs };
 }

@@ -233,6 +233,31 @@ export function errorOfBody(status: number, body: unknown): ClocheError {
   return made;
 }
 
+/** A node of a cluster whose part of a list is old or missing; null: there may be nodes that are not known. */
+export interface MissingPart {
+  node: string | null;
+  why: string;
+  /** When the rows were told that stand in for the node's; null: there are none. */
+  as_of_us: number | null;
+}
+
+/**
+ * A warning, not an error: in a cluster a node did not answer, so a list may lack what that node has, or shows what it had a
+ * while ago. `onIncomplete` of a client's options gets it.
+ */
+export class IncompleteList extends Error {
+  override readonly name = "IncompleteList";
+
+  constructor(
+    /** What the list is of: "sandboxes", "snapshots", … */
+    readonly field: string,
+    readonly incomplete: readonly MissingPart[],
+  ) {
+    const parts = incomplete.map((part) => `node ${part.node ?? "unknown"}: ${part.why}`);
+    super(`the list of ${field} may not be whole: ${parts.join("; ")}`);
+  }
+}
+
 function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null;
 }

@@ -28,6 +28,7 @@ export { Entry, Files, type FileOptions, type WatchEvent, type WriteOptions } fr
 export { Fs, FsError, type Dirent, type FsWhat, type Stats } from "./fs.js";
 export {
   SandboxInfo,
+  type KeptResult,
   type Language,
   type LanguageWord,
   type Limits,

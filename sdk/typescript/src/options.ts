@@ -68,7 +68,7 @@ export interface SandboxFields {
   /** Environment variables of everything that runs in it. */
   env?: Record<string, string>;
   limits?: Limits;
-  /** Its lifetime: `onTimeout` happens this long after its creation or last resume, even while it works. */
+  /** Its lifetime: `onTimeout` happens this long after its start or last resume, even while it works. */
   lifetimeMs?: number;
   /** `onIdle` happens when nothing has run in it for this long. */
   idleTimeoutMs?: number;
@@ -236,4 +236,6 @@ export interface Snapshot extends Json {
   /** Size of all its files; own_bytes is the size that it is charged for. */
   bytes: number;
   own_bytes: number;
+  /** Of a cluster: it outlives its node, and sandboxes can be started from it on every node. */
+  durable: boolean;
 }

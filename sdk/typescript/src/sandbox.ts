@@ -59,7 +59,7 @@ export interface Forks extends Array<Sandbox> {
 
 /** With several forks, -1, -2 … is appended to `name` and `alias`. */
 export interface ForkOptions
-  extends Pick<SandboxOptions, "name" | "group" | "alias" | "tags" | "env" | "network" | "lifetimeMs" | "idleTimeoutMs" | "onTimeout" | "persistent"> {
+  extends Pick<SandboxOptions, "name" | "group" | "alias" | "tags" | "env" | "network" | "lifetimeMs" | "idleTimeoutMs" | "onTimeout" | "persistent" | "results"> {
   /** Copy running programs, too. Default: true. */
   memory?: boolean;
   /** What to do about an open TCP connection: do not fork ("refuse", the default), or let the copies find it closed ("close"). */
@@ -450,7 +450,7 @@ export class Sandbox {
    * returned list has `memoryBy`, how the memory was copied, and `memoryWhy`, why it was not an imprint.
    */
   async fork(count = 1, options: ForkOptions = {}): Promise<Forks> {
-    checkNames("fork", { memory: 1, onConnection: 1, name: 1, group: 1, alias: 1, tags: 1, env: 1, network: 1, lifetimeMs: 1, idleTimeoutMs: 1, onTimeout: 1, persistent: 1 }, options);
+    checkNames("fork", { memory: 1, onConnection: 1, name: 1, group: 1, alias: 1, tags: 1, env: 1, network: 1, lifetimeMs: 1, idleTimeoutMs: 1, onTimeout: 1, persistent: 1, results: 1 }, options);
     const { memory = true, onConnection, ...rest } = options;
     const body = { count, memory, on_connection: onConnection, ...createBody(rest) };
     const made = await this.call("POST", ["fork"], { body, timeoutMs: FOREVER });
@@ -629,7 +629,7 @@ export class Client extends Daemon {
    * waited_ms, left_ms}.
    */
   async waitingCreates(): Promise<Json[]> {
-    return (await this.call(request("GET", ["creates"])))["creates"];
+    return this.items(["creates"], "creates");
   }
 
   /**
@@ -651,7 +651,7 @@ export class Client extends Daemon {
   }
   /** Lists the project's reservations that still hold. */
   async reservations(): Promise<Json[]> {
-    return (await this.call(request("GET", ["pool"])))["reservations"];
+    return this.items(["pool"], "reservations");
   }
   /** Gets one reservation. NotFound if it has expired or all its creates have come. */
   reservation(reservationId: string): Promise<Json> {

@@ -156,3 +156,27 @@ describe("what people write", () => {
     assert.match(await (await other.runCommand("sleep", ["100"])).stderr(), /lifetime of 1500 ms/);
   });
 });
+
+describe("a list of a cluster whose node is silent", () => {
+  const missing = { node: "c", why: "it is silent", as_of_us: null };
+  const answer = { volumes: [], snapshots: [], next_cursor: null, incomplete: [missing] };
+  const silent = (more) => new Client({ url: "http://127.0.0.1:1", fetch: async () => Response.json(answer), ...more });
+
+  test("is told to who asks for it, and may be made an error", async () => {
+    const told = [];
+    const lists = silent({ onIncomplete: (list) => told.push(list) });
+    await lists.volumes();
+    await allOf(lists.snapshots());
+    assert.deepEqual(told.map((list) => [list.name, list.field, list.incomplete]), [["IncompleteList", "volumes", [missing]], ["IncompleteList", "snapshots", [missing]]]);
+    const refuse = (list) => {
+      throw list;
+    };
+    await assert.rejects(silent({ onIncomplete: refuse }).volumes(), cloche.IncompleteList);
+  });
+
+  test("is a warning otherwise", async () => {
+    const warned = new Promise((resolve) => process.once("warning", resolve));
+    await silent({}).volumes();
+    assert.match((await warned).message, /the list of volumes may not be whole: node c: it is silent/);
+  });
+});

@@ -7,14 +7,20 @@
 #include "agent/archive/compress.h"
 
 #include <openssl/sha.h>
-#include <unistd.h>
-
-#define CHUNK (128 * 1024)
 
 struct flow {
 	struct tar_reader *reader;
 	SHA256_CTX raw, plain;
+	uint64_t raw_bytes;
 };
+
+static void on_raw(const void *data, size_t len, void *arg)
+{
+	struct flow *f = arg;
+
+	(void)SHA256_Update(&f->raw, data, len);
+	f->raw_bytes += len;
+}
 
 static int on_plain(const void *data, size_t len, void *arg, struct err *err)
 {
@@ -24,29 +30,12 @@ static int on_plain(const void *data, size_t len, void *arg, struct err *err)
 	return tar_reader_feed(f->reader, data, len, err);
 }
 
-static int pump(struct flow *f, int fd, struct archive_reader *ret, struct err *err)
+static int pump(struct flow *f, int fd, struct err *err)
 {
 	auto_call(decompress_freep) struct decompress *in =
 		decompress_new(COMPRESS_NONE, on_plain, f);
-	auto_free char *chunk = xcalloc(1, CHUNK);
-	int r;
+	int r = decompress_read(in, fd, on_raw, f, err);
 
-	for (;;) {
-		ssize_t n = read(fd, chunk, CHUNK);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_set(err, ERR_INTERNAL, errno, "cannot read the archive");
-		if (n == 0)
-			break;
-		(void)SHA256_Update(&f->raw, chunk, (size_t)n);
-		ret->raw_bytes += (uint64_t)n;
-		r = decompress_feed(in, chunk, (size_t)n, err);
-		if (r < 0)
-			return r;
-	}
-	r = decompress_finish(in, err);
 	return r < 0 ? r : tar_reader_finish(f->reader, err);
 }
 
@@ -60,9 +49,10 @@ int archive_reader_run(int fd, const struct tar_ops *ops, void *arg,
 
 	(void)SHA256_Init(&f.raw);
 	(void)SHA256_Init(&f.plain);
-	r = pump(&f, fd, &end, err);
+	r = pump(&f, fd, err);
 	if (r < 0)
 		return r;
+	end.raw_bytes = f.raw_bytes;
 	(void)SHA256_Final(end.raw.bytes, &f.raw);
 	(void)SHA256_Final(end.plain.bytes, &f.plain);
 	end.entries = tar_reader_entries(reader);

@@ -26,5 +26,9 @@ struct decompress;
 struct decompress *decompress_new(enum compress_kind kind, compress_sink sink, void *arg);
 must_check int decompress_feed(struct decompress *u, const void *data, size_t len, struct err *err);
 must_check int decompress_finish(struct decompress *u, struct err *err);
+/* Feeds all that fd has, and finishes. see: called with each piece before it is fed; or NULL. */
+must_check int decompress_read(struct decompress *u, int fd,
+                               void (*see)(const void *data, size_t len, void *arg), void *arg,
+                               struct err *err);
 void decompress_free(struct decompress *u);
 DEFINE_FREEP(struct decompress, decompress_free)

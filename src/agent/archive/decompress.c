@@ -3,10 +3,12 @@
 
 #include <stdbool.h>
 #include <string.h>
+#include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
 
 #define CHUNK       (64 * 1024)
+#define READ_CHUNK  (128 * 1024)
 #define GZIP_BITS   (15 + 16)
 #define ZSTD_WINDOW 27                 /* log2: the decoder holds the window in memory */
 #define RATIO_MAX   250                /* text compresses 10 to 1, logs perhaps 100 to 1 */
@@ -191,4 +193,28 @@ int decompress_finish(struct decompress *u, struct err *err)
 	if (!u->is_between && u->kind != COMPRESS_NONE)
 		return refuse(err, EINVAL, "ends in the middle");
 	return 0;
+}
+
+int decompress_read(struct decompress *u, int fd,
+                    void (*see)(const void *data, size_t len, void *arg), void *arg,
+                    struct err *err)
+{
+	auto_free char *chunk = xcalloc(1, READ_CHUNK);
+	int r;
+
+	for (;;) {
+		ssize_t n = read(fd, chunk, READ_CHUNK);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_set(err, ERR_INTERNAL, errno, "cannot read the archive");
+		if (n == 0)
+			return decompress_finish(u, err);
+		if (see)
+			see(chunk, (size_t)n, arg);
+		r = decompress_feed(u, chunk, (size_t)n, err);
+		if (r < 0)
+			return r;
+	}
 }

@@ -467,7 +467,8 @@ int image_root_add_layer(struct root *root, const struct image_root_layer *layer
 	if (r == 0)
 		r = check_digest(layer->diff_id, &end.plain, "diff_id", err);
 	if (r == 0 && layer->bytes > 0 && end.raw_bytes != layer->bytes)
-		r = err_set(err, ERR_FILE_INVALID, 0, "image: a layer has another size than told");
+		r = err_set(err, ERR_FILE_INVALID, 0,
+		            "image: a layer has another size than announced");
 	if (r < 0)
 		return r;
 	if (lseek(layer->fd, 0, SEEK_SET) < 0)

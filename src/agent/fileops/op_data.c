@@ -28,7 +28,8 @@
 #include <sys/fsuid.h>
 
 #define CHUNK   (64 * 1024)
-#define TICK_US 10000 /* of the slowest clock that a kernel stamps files by */
+#define LARGE   (256 * 1024) /* the pipe and the chunks of data that do not fit into one */
+#define TICK_US 10000        /* of the slowest clock that a kernel stamps files by */
 
 static int refuse_kind(struct err *err, mode_t mode, const char *path)
 {
@@ -269,14 +270,19 @@ static int write_draft(const void *data, size_t len, void *arg, struct err *err)
 
 static int take_input(const struct start *s, struct err *err)
 {
-	auto_free char *chunk = xcalloc(1, CHUNK);
+	const size_t size = s->size > 0 && s->size <= CHUNK ? CHUNK : LARGE;
+	auto_free char *chunk = xcalloc(1, size);
 	auto_call(decompress_freep) struct decompress *unzip = NULL;
 	uint64_t sum = 0;
+
+	/* So the agent and this process take turns less often. Without it all is as well. */
+	if (size > CHUNK)
+		(void)fcntl(STDIN_FILENO, F_SETPIPE_SZ, LARGE);
 
 	if (s->flags & FILE_GZIP)
 		unzip = decompress_new(COMPRESS_GZIP, write_draft, unconst(s->path));
 	for (;;) {
-		ssize_t n = read(STDIN_FILENO, chunk, CHUNK);
+		ssize_t n = read(STDIN_FILENO, chunk, size);
 		int r;
 
 		if (n < 0 && errno == EINTR)

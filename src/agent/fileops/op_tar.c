@@ -332,23 +332,8 @@ static int feed_reader(const void *data, size_t len, void *arg, struct err *err)
 static int take_archive(struct unpacking *u, enum compress_kind kind, struct err *err)
 {
 	auto_call(decompress_freep) struct decompress *in = decompress_new(kind, feed_reader, u);
-	auto_free char *chunk = xcalloc(1, CHUNK);
-	int r = 0;
+	int r = decompress_read(in, STDIN_FILENO, NULL, NULL, err);
 
-	for (;;) {
-		ssize_t n = read(STDIN_FILENO, chunk, CHUNK);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_set(err, ERR_INTERNAL, errno, "cannot read the archive");
-		if (n == 0)
-			break;
-		r = decompress_feed(in, chunk, (size_t)n, err);
-		if (r < 0)
-			return r;
-	}
-	r = decompress_finish(in, err);
 	return r < 0 ? r : tar_reader_finish(u->reader, err);
 }
 

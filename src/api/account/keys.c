@@ -195,7 +195,40 @@ static bool is_shared(const struct api *api, const char *project_id, const char 
 	return node_is_in(api->node) && key && !key_person(key);
 }
 
-int revoke_key(struct http_req *req, struct err *err)
+static int revoke_or_ask(struct http_req *req, bool is_asked, struct err *err);
+
+static void on_asked(void *arg)
+{
+	struct http_req *req = late_reply_take(arg, NULL);
+	struct err err = {0};
+
+	if (!req)
+		return;
+	access_enter_again(req);
+	if (revoke_or_ask(req, true, &err) < 0)
+		http_reply_err(req, &err);
+	access_leave(req);
+}
+
+/* A key that this node does not know may have been made elsewhere a moment ago, and may be good
+ * there. 1: the reply comes when that is known. */
+static int ask_others(struct http_req *req, const char *id, bool is_asked, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct late_reply *late = late_reply_new(req, sizeof(*late));
+	enum node_ask ask = is_asked ? node_knows_unknown(api->node)
+	                             : node_ask_key_id(api->node, id, on_asked, late);
+
+	if (ask == NODE_ASK_WAIT)
+		return 1;
+	(void)late_reply_take(late, NULL);
+	return ask == NODE_ASK_CUT
+	               ? node_refuse(err,
+	                             "this node does not know the key, and cannot ask the cluster")
+	               : 0;
+}
+
+static int revoke_or_ask(struct http_req *req, bool is_asked, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	const char *id = http_param(req, "key_id");
@@ -204,6 +237,11 @@ int revoke_key(struct http_req *req, struct err *err)
 
 	if (r < 0)
 		return r;
+	if (node_is_in(api->node) && !keyring_find_key(api->keyring, project_id, id)) {
+		r = ask_others(req, id, is_asked, err);
+		if (r != 0)
+			return MIN(r, 0);
+	}
 	if (is_shared(api, project_id, id)) {
 		struct key_draft key = {0};
 
@@ -213,4 +251,9 @@ int revoke_key(struct http_req *req, struct err *err)
 	}
 	r = keyring_revoke(api->keyring, project_id, id, err);
 	return r < 0 ? r : tell_revoked(req, project_id, id, err);
+}
+
+int revoke_key(struct http_req *req, struct err *err)
+{
+	return revoke_or_ask(req, false, err);
 }

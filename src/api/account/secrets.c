@@ -6,6 +6,7 @@
 #include "api/frame/find.h"
 #include "api/frame/reply.h"
 #include "api/handlers.h"
+#include "api/nodes/node_fresh.h"
 #include "sandbox/network/network.h"
 
 struct listing {
@@ -24,8 +25,11 @@ int list_secrets(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	struct reply reply;
-	struct listing l = {api->secrets, reply_begin(&reply)};
+	struct listing l = {api->secrets, NULL};
 
+	if (node_fresh_look(req, NULL) > 0)
+		return 0;
+	l.w = reply_begin(&reply);
 	json_open_array(l.w, "secrets");
 	secrets_each(api->secrets, caller_project(req), put_one, &l);
 	json_close_array(l.w);
@@ -35,41 +39,46 @@ int list_secrets(struct http_req *req, struct err *err)
 int get_secret(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
-	const char *name = http_param(req, "secret");
-	const struct secret *s = secrets_find(api->secrets, caller_project(req), name);
+	const struct secret *s;
 	struct reply reply;
+	int r = secret_find_fresh(req, http_param(req, "secret"), &s, err);
 
-	if (!s) {
-		(void)err_set(err, ERR_NOT_FOUND, 0, "no secret '%.64s'", name);
-		return err_hint(err, "`cloche secret ls` lists those of your project");
-	}
+	if (r != 0)
+		return MIN(r, 0);
 	secret_to_json(api->secrets, s, reply_begin_bare(&reply), NULL);
 	return reply_send(&reply, req, 200, err);
 }
 
-int put_secret(struct http_req *req, struct err *err)
+static int reply_set(struct http_req *req, const char *name, bool is_new, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
+	const struct secret *s = secrets_find(api->secrets, caller_project(req), name);
+	struct reply reply;
+
+	if (!s)
+		return err_set(err, ERR_GONE, 0, "the secret was removed at once");
+	secret_to_json(api->secrets, s, reply_begin_bare(&reply), NULL);
+	return reply_send(&reply, req, is_new ? 201 : 200, err);
+}
+
+int put_secret(struct http_req *req, struct err *err)
+{
 	json_t *value = NULL, *hosts = NULL;
 	const struct json_field fields[] = {
 		{"value", JSON_FIELD_ANY, &value, .required = true},
 		{"hosts", JSON_FIELD_ARRAY, &hosts},
 	};
-	const struct secret *s;
-	struct reply reply;
-	bool is_new;
 	int r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
 
 	if (r == 0 && !json_is_string(value))
 		r = err_field(err, "value", "must be a string");
-	if (r == 0)
-		r = secrets_set(api->secrets, caller_project(req), http_param(req, "secret"),
-		                json_string_value(value), json_string_length(value), hosts, &s,
-		                &is_new, err);
-	if (r < 0)
-		return r;
-	secret_to_json(api->secrets, s, reply_begin_bare(&reply), NULL);
-	return reply_send(&reply, req, is_new ? 201 : 200, err);
+	return r < 0 ? r
+	             : secret_put(req,
+	                          &(struct secret_wish){.name = http_param(req, "secret"),
+	                                                .value = json_string_value(value),
+	                                                .len = json_string_length(value),
+	                                                .hosts = hosts},
+	                          reply_set, err);
 }
 
 int secret_check_unused(const struct http_req *req, const char *name, struct err *err)
@@ -92,20 +101,22 @@ int secret_check_unused(const struct http_req *req, const char *name, struct err
 	                     "what those rules allow is denied then");
 }
 
+static int reply_removed(struct http_req *req, const char *name, bool is_new, struct err *err)
+{
+	struct reply reply;
+
+	(void)is_new;
+	json_put_str(reply_begin(&reply), "name", name);
+	return reply_send(&reply, req, 200, err);
+}
+
 int delete_secret(struct http_req *req, struct err *err)
 {
-	const struct api *api = http_app_arg(req);
 	const char *name = http_param(req, "secret");
 	bool is_forced = false;
-	struct reply reply;
 	int r = http_query_bool(req, "force", &is_forced, err);
 
 	if (r == 0 && !is_forced)
 		r = secret_check_unused(req, name, err);
-	if (r == 0)
-		r = secrets_remove(api->secrets, caller_project(req), name, err);
-	if (r < 0)
-		return r;
-	json_put_str(reply_begin(&reply), "name", name);
-	return reply_send(&reply, req, 200, err);
+	return r < 0 ? r : secret_drop(req, name, reply_removed, err);
 }

@@ -6,7 +6,7 @@
  *
  * A caller sees its own project. An admin of the project "default" sees all.
  */
-#include "api/account/usage_rows.h"
+#include "api/account/usage_nodes.h"
 #include "api/frame/cursor.h"
 #include "api/frame/find.h"
 #include "api/frame/late_reply.h"
@@ -23,15 +23,6 @@
 #define DAYS_MAX     366
 #define SCAN_MAX     20000 /* rows of the store that one call looks at: some milliseconds */
 
-struct query {
-	enum usage_group group;
-	int32_t from, to;
-	const char *project_id; /* NULL = all */
-	char after_id[ID_SIZE];
-	uint64_t limit;
-	bool is_csv;
-};
-
 static int read_day(const struct http_req *req, const char *name, int32_t *ret, struct err *err)
 {
 	const char *text = http_query(req, name);
@@ -41,7 +32,7 @@ static int read_day(const struct http_req *req, const char *name, int32_t *ret, 
 	return 0;
 }
 
-static int read_days(const struct http_req *req, struct query *q, struct err *err)
+static int read_days(const struct http_req *req, struct usage_query *q, struct err *err)
 {
 	int32_t today = day_of(clock_wall_us());
 	int r;
@@ -60,7 +51,7 @@ static int read_days(const struct http_req *req, struct query *q, struct err *er
 	return 0;
 }
 
-static int read_group(const struct http_req *req, struct query *q, struct err *err)
+static int read_group(const struct http_req *req, struct usage_query *q, struct err *err)
 {
 	const char *text = http_query(req, "group_by");
 
@@ -75,7 +66,7 @@ static int read_group(const struct http_req *req, struct query *q, struct err *e
 	return err_field(err, "group_by", "must be project, sandbox or day");
 }
 
-static int read_project(const struct http_req *req, struct query *q, struct err *err)
+static int read_project(const struct http_req *req, struct usage_query *q, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	const char *name = http_query(req, "project");
@@ -99,7 +90,7 @@ static int read_project(const struct http_req *req, struct query *q, struct err 
 }
 
 /* Snapshots and volumes have accounts among those of sandboxes. */
-static int read_cursor(const char *cursor, struct query *q, struct err *err)
+static int read_cursor(const char *cursor, struct usage_query *q, struct err *err)
 {
 	static const char *const kinds[] = {"sb", "sn", "vo"};
 	int r = -EINVAL;
@@ -109,14 +100,16 @@ static int read_cursor(const char *cursor, struct query *q, struct err *err)
 	return r;
 }
 
-static int read_query(const struct http_req *req, struct query *q, struct err *err)
+static int read_query(const struct http_req *req, struct usage_query *q, struct err *err)
 {
 	static const char *const types[] = {"application/json", "text/csv", NULL};
 	const char *accept = http_header(req, "Accept");
 	const char *cursor = http_query(req, "cursor");
 	int r = check_accept(req, types, err);
 
-	*q = (struct query){.limit = ROWS_DEFAULT, .is_csv = accept && strstr(accept, "text/csv")};
+	*q = (struct usage_query){.limit = ROWS_DEFAULT,
+	                          .is_csv = !http_hop_from(req) && accept &&
+	                                    strstr(accept, "text/csv")};
 	if (r == 0)
 		r = read_group(req, q, err);
 	if (r == 0)
@@ -133,8 +126,9 @@ static int read_query(const struct http_req *req, struct query *q, struct err *e
 }
 
 struct walk { /* rows of the store that follow each other become one */
-	const struct query *query;
-	struct usage_rows *rows;
+	const struct usage_query *query;
+	usage_put_fn put;
+	void *arg;
 	struct usage_row sum;
 	char project_id[ID_SIZE], sandbox_id[ID_SIZE];
 	bool has_sum;
@@ -146,7 +140,7 @@ struct walk { /* rows of the store that follow each other become one */
 static void put_sum(struct walk *w)
 {
 	if (w->has_sum) {
-		usage_rows_put(w->rows, &w->sum);
+		w->put(&w->sum, w->arg);
 		w->n++;
 	}
 	w->has_sum = false;
@@ -205,45 +199,54 @@ static int add_sandbox_row(const struct usage_row *row, void *arg)
 	return add_row(row, w);
 }
 
-static int walk(struct walk *w, struct store_usage *store, struct err *err)
+int usage_own_rows(const struct api *api, const struct usage_query *q, usage_put_fn put, void *arg,
+                   struct usage_page *ret, struct err *err)
 {
-	const struct query *q = w->query;
+	struct store_usage *store = meters_store(api->meters);
+	struct walk w = {.query = q, .put = put, .arg = arg};
 	int r;
 
 	if (q->group == GROUP_SANDBOX)
-		r = store_usage_each_sandbox(store, q->project_id, q->after_id, add_sandbox_row, w,
+		r = store_usage_each_sandbox(store, q->project_id, q->after_id, add_sandbox_row, &w,
 		                             err);
 	else
-		r = store_usage_each_day(store, q->project_id, q->from, q->to, add_row, w, err);
+		r = store_usage_each_day(store, q->project_id, q->from, q->to, add_row, &w, err);
 	if (r == 0)
-		put_sum(w);
+		put_sum(&w);
+	ret->has_more = w.has_more;
+	(void)snprintf(ret->last_id, sizeof(ret->last_id), "%s", w.last_id);
 	return r;
+}
+
+static void put_row(const struct usage_row *row, void *arg)
+{
+	usage_rows_put(arg, row);
 }
 
 int get_usage(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
-	char from[DAY_TEXT_SIZE], to[DAY_TEXT_SIZE], cursor[CURSOR_SIZE];
+	char cursor[CURSOR_SIZE];
+	struct usage_page page;
 	struct usage_rows rows;
-	struct query q;
-	struct walk w = {.query = &q, .rows = &rows};
+	struct usage_query q;
 	int r = read_query(req, &q, err);
 
 	if (r == 0)
 		r = meters_write(api->meters, /* is_synced= */ true, err);
-	if (r < 0)
-		return r;
-	day_format(q.from, from);
-	day_format(q.to, to);
-	usage_rows_begin(&rows, api, q.group, q.is_csv, from, to);
-	r = walk(&w, meters_store(api->meters), err);
+	if (r == 0)
+		r = usage_nodes_begin(req, &q, err);
+	if (r != 0)
+		return MIN(r, 0);
+	usage_rows_begin(&rows, api, &q);
+	r = usage_own_rows(api, &q, put_row, &rows, &page, err);
 	if (r < 0) {
 		buf_done(&rows.reply.body);
 		return r;
 	}
-	if (w.has_more)
-		cursor_make(w.last_id, cursor);
-	return usage_rows_send(&rows, req, w.has_more ? cursor : NULL, err);
+	if (page.has_more)
+		cursor_make(page.last_id, cursor);
+	return usage_rows_send(&rows, req, page.has_more ? cursor : NULL, err);
 }
 
 static void put_now(struct json_writer *w, const struct sandbox_figures *f)

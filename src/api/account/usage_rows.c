@@ -66,19 +66,21 @@ void usage_put_figures(const struct api *api, struct json_writer *w, const struc
 	json_put_str(w, "cost", cost);
 }
 
-void usage_rows_begin(struct usage_rows *rows, const struct api *api, enum usage_group group,
-                      bool is_csv, const char *from, const char *to)
+void usage_rows_begin(struct usage_rows *rows, const struct api *api, const struct usage_query *q)
 {
+	char from[DAY_TEXT_SIZE], to[DAY_TEXT_SIZE];
 	struct json_writer *w;
 
-	*rows = (struct usage_rows){.api = api, .group = group, .is_csv = is_csv};
-	if (is_csv) {
+	*rows = (struct usage_rows){.api = api, .group = q->group, .is_csv = q->is_csv};
+	if (q->is_csv) {
 		(void)reply_begin_bare(&rows->reply);
 		csv_header(rows);
 		return;
 	}
+	day_format(q->from, from);
+	day_format(q->to, to);
 	w = reply_begin(&rows->reply);
-	json_put_str(w, "group_by", group_names[group]);
+	json_put_str(w, "group_by", group_names[q->group]);
 	json_put_str(w, "from", from);
 	json_put_str(w, "to", to);
 	json_put_str(w, "currency", api->currency);
@@ -148,5 +150,7 @@ int usage_rows_send(struct usage_rows *rows, struct http_req *req, const char *n
 	usage_put_figures(rows->api, w, &rows->total);
 	json_close_object(w);
 	json_put_str(w, "next_cursor", next_cursor);
+	if (rows->put_more)
+		rows->put_more(w, rows->more_arg);
 	return reply_send(&rows->reply, req, 200, err);
 }

@@ -104,6 +104,8 @@ int apply_changes(struct http_req *req, struct err *err)
 	int r = read_body(http_json(req), &spec, err);
 
 	if (r == 0)
+		r = lead_elsewhere(req, err);
+	if (r == 0)
 		r = find_awake(req, &spec.to, err);
 	if (r != 0)
 		return r;

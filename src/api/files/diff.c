@@ -208,10 +208,13 @@ static int read_query(const struct http_req *req, struct view_spec *ret, struct 
 int get_diff(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
-	struct differing *d = xnew0(struct differing);
+	struct differing *d;
 	struct view_spec spec;
-	int r;
+	int r = lead_elsewhere(req, err);
 
+	if (r != 0)
+		return r;
+	d = xnew0(struct differing);
 	*d = (struct differing){.req = req, .out = BUF_INIT(OUT_BYTES_MAX)};
 	r = read_query(req, &spec, &d->op, err);
 	if (r == 0)

@@ -5,6 +5,7 @@
 #include "base/parse.h"
 #include "proto/start.h"
 #include "sandbox/code/language.h"
+#include "sandbox/lifecycle/results.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -120,6 +121,7 @@ static int read_run(const json_t *body, struct run_body *b, struct err *err)
 		{"stdin",        JSON_FIELD_STRING, &text,        .max = STDIN_BYTES_MAX},
 		{"stdin_base64", JSON_FIELD_STRING, &base64,      .max = base64_size(STDIN_BYTES_MAX) - 1},
 		{"timeout_ms",   JSON_FIELD_U64,    &spec->timeout_ms, .max = TIMEOUT_MS_MAX},
+		{"results",      JSON_FIELD_ARRAY,  &b->sandbox.results, .max = RESULTS_MAX},
 	};
 	/* clang-format on */
 	struct json_field rows[ARRAY_SIZE(own) + SANDBOX_FIELDS];
@@ -131,6 +133,8 @@ static int read_run(const json_t *body, struct run_body *b, struct err *err)
 	r = json_read(body, "", rows, ARRAY_SIZE(rows), err);
 	if (r == 0)
 		r = sandbox_fields_check(&f, &b->sandbox, err);
+	if (r == 0)
+		r = results_check(b->sandbox.results, false, err);
 	if (r == 0)
 		r = body_take_bytes(text, base64, "stdin_base64", &b->exec.input,
 		                    &b->exec.input_len, err);

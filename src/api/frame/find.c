@@ -47,6 +47,13 @@ int find_project(const struct http_req *req, const char *name, const char **ret,
 	return 0;
 }
 
+int lead_elsewhere(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+
+	return api->lead ? api->lead(req, err) : 0;
+}
+
 int find_sandbox(const struct http_req *req, struct sandbox **ret, struct err *err)
 {
 	const struct api *api = http_app_arg(req);

@@ -14,6 +14,10 @@ bool is_host_admin(const struct api *api, const struct key *key); /* an admin of
 /* The project that is meant: the caller's own (name NULL), or another, by id or name. */
 must_check int find_project(const struct http_req *req, const char *name, const char **ret,
                             struct err *err);
+/* First in a handler whose body or query names a snapshot, a volume or another sandbox: in a
+ * cluster that may be on another node. 1: it waits for the answer, or that node answers; 0: it is
+ * for this one. */
+must_check int lead_elsewhere(struct http_req *req, struct err *err);
 must_check int find_sandbox(const struct http_req *req, struct sandbox **ret, struct err *err);
 struct build;
 must_check int find_build(const struct http_req *req, struct build **ret, struct err *err);

@@ -2,6 +2,7 @@
 #include "api/nodes/node_list.h"
 
 #include "api/frame/find.h"
+#include "api/nodes/node_rows.h"
 #include "base/log.h"
 #include "base/text/wall_time.h"
 
@@ -88,6 +89,8 @@ static void on_peers(const struct peer_answers *answers, void *arg)
 {
 	struct node_list *l = arg;
 
+	if (l->late.req)
+		node_tell_incomplete(l->late.req, answers);
 	(void)snprintf(l->self, sizeof(l->self), "%s", answers->self);
 	(void)snprintf(l->unsure, sizeof(l->unsure), "%s", answers->unsure);
 	l->parts = xnew0n(struct node_list_part, answers->n + 1);
@@ -291,25 +294,8 @@ static void put_one(struct json_writer *w, const char *node, const char *why, ui
 	json_close_object(w);
 }
 
-void node_list_tell_incomplete(const struct node_list *l, struct http_req *req)
+void node_list_put_incomplete(const struct node_list *l, struct json_writer *w)
 {
-	struct buf names = BUF_INIT(4096);
-
-	for (size_t i = 0; i < l->n_parts; i++)
-		if (l->parts[i].why[0] &&
-		    buf_printf(&names, "%s%s", names.len ? ", " : "", l->parts[i].name) < 0)
-			break;
-	if (l->unsure[0] && buf_printf(&names, "%s*", names.len ? ", " : "") < 0)
-		buf_truncate(&names, 0);
-	if (names.len)
-		http_reply_header(req, "Cloche-Incomplete", buf_str(&names));
-	buf_done(&names);
-}
-
-void node_list_put_incomplete(const struct node_list *l, struct http_req *req,
-                              struct json_writer *w)
-{
-	node_list_tell_incomplete(l, req);
 	json_open_array(w, "incomplete");
 	for (size_t i = 0; i < l->n_parts; i++)
 		if (l->parts[i].why[0])

@@ -6,12 +6,12 @@
  *	node_list_begin() --> the other nodes, at once --> directory, of those that did not answer
  *	                                                     --> finish(): own rows, merge, reply
  *
- * Each part is the first page of its node behind the same cursor, so the first rows of all of them
- * together are the page. A part that says it has more ends with a row behind which it is not known:
- * the page ends there, too.
+ * Each part is the first page of its node after the same cursor, so the first rows of all of them
+ * together are the page. If a part has more rows, nobody knows what follows its last row: the page
+ * ends there, too.
  *
- * What is not fresh, or not there at all, is told: in `incomplete` of native lists, and in the
- *field Cloche-Incomplete of all.
+ * The reply says which rows are old or missing: in `incomplete` of native lists, and in the field
+ * Cloche-Incomplete of all (node_rows.h).
  */
 #include "api/api.h"
 #include "api/frame/late_reply.h"
@@ -79,10 +79,8 @@ void node_list_add_own(struct node_list *l, uint64_t us, const char *id, const v
 void node_list_own_has_more(struct node_list *l);
 /* Then: puts all parts in order and cuts the page. */
 void node_list_merge(struct node_list *l, size_t limit);
-/* Fields of a native reply, and of its header. */
-void node_list_put_incomplete(const struct node_list *l, struct http_req *req,
-                              struct json_writer *w);
-void node_list_tell_incomplete(const struct node_list *l, struct http_req *req);
+/* A field of a native reply. */
+void node_list_put_incomplete(const struct node_list *l, struct json_writer *w);
 
 /* Which node has made what the reply is about: Cloche-Node. */
 void node_tell_name(struct http_req *req);

@@ -363,8 +363,39 @@ static void put_loops(struct metrics *m, const struct api *api)
 	          2);
 }
 
+static uint64_t figure(const json_t *figures, const char *name)
+{
+	return (uint64_t)MAX(json_integer_value(json_object_get(figures, name)), 0);
+}
+
+/* As the last collection has found it, on whichever node. */
+static void put_objects(struct metrics *m, const struct api *api)
+{
+	static const struct metric_label stored = {"state", "stored"},
+					 waiting = {"state", "waiting"};
+	const json_t *f = node_objects(api->node);
+
+	if (!f)
+		return;
+	metrics_family(m, "cloche_cluster_objects", METRIC_GAUGE,
+	               "Objects in the cluster's store; waiting: of these, what nobody needs.");
+	metrics_put(m, "cloche_cluster_objects", &stored, 1, figure(f, "objects"));
+	metrics_put(m, "cloche_cluster_objects", &waiting, 1, figure(f, "waiting"));
+	metrics_family(m, "cloche_cluster_objects_bytes", METRIC_GAUGE, "And their bytes.");
+	metrics_put(m, "cloche_cluster_objects_bytes", &stored, 1, figure(f, "bytes"));
+	metrics_put(m, "cloche_cluster_objects_bytes", &waiting, 1, figure(f, "waiting_bytes"));
+	metrics_one(m, "cloche_cluster_collection_failing", METRIC_GAUGE,
+	            "1: the last collection of what nobody needs there was given up.",
+	            json_object_get(f, "problem") != NULL);
+	metrics_family(m, "cloche_cluster_collection_timestamp_seconds", METRIC_GAUGE,
+	               "When the last collection ended.");
+	metrics_put_seconds(m, "cloche_cluster_collection_timestamp_seconds", NULL, 0,
+	                    figure(f, "at_us"));
+}
+
 static void put_gateway(struct metrics *m, const struct api *api)
 {
+	put_objects(m, api);
 	put_process(m, api);
 	put_parts(m, api);
 	put_hooks(m, api->hooks);

@@ -361,6 +361,23 @@ bool batch_stop(const struct api *api, const char *project_id, const char *id)
 	return true;
 }
 
+static void note_member(struct sandbox *s, void *arg)
+{
+	(void)s;
+	*(bool *)arg = true;
+}
+
+/* Nobody else has begun with it while its key was being taken. */
+static bool is_untouched(const struct batch *b)
+{
+	const struct sandbox_filter filter = {
+		.project_id = b->project_id, .tag_name = BATCH_TAG, .tag_value = b->id, .limit = 1};
+	bool has_more, has_member = false;
+
+	(void)fleet_list(b->api->fleet, &filter, note_member, &has_member, &has_more);
+	return !has_member && !find_active(b->api, b->project_id, b->id);
+}
+
 static struct batch *batch_new(struct http_req *req, const struct sandbox_spec *spec,
                                uint64_t count, const char *id)
 {
@@ -411,6 +428,7 @@ static void batch_begin(struct batch *b, bool is_again, const struct err *why)
 int create_batch(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
+	const bool is_new = batch_key_is_taken(req);
 	struct idempotency_key key;
 	const char *id = NULL;
 	struct sandbox_spec spec;
@@ -423,22 +441,28 @@ int create_batch(struct http_req *req, struct err *err)
 	if (r == 0)
 		r = batch_read(http_json(req), &spec, &count, err);
 	if (r == 0)
+		r = lead_elsewhere(req, err);
+	if (r > 0)
+		return r;
+	if (r == 0)
 		r = idempotency_read(req, &key, err);
 	has_key = r == 1;
 	if (has_key)
 		r = idempotency_find(api->fleet, caller_project(req), &key, &id, err);
 	if (r >= 0)
 		r = find_pulled(req, &spec, err);
+	if (r == 0 && has_key && !id && node_is_in(api->node))
+		r = batch_take_key(req, &key, err);
 	if (r != 0)
 		return r;
 	b = batch_new(req, &spec, count, id);
 	b->has_key = has_key;
-	if (id) {
+	if (id && !(is_new && is_untouched(b))) {
 		(void)batch_stop(api, b->project_id, b->id);
 		batch_begin(b, /* is_again= */ true, NULL);
 		return 0;
 	}
-	if (has_key)
+	if (has_key && !id)
 		r = idempotency_put(api->fleet, b->project_id, &key, b->id, err);
 	/* The first is tried before anything is told: what is wrong with it is wrong with all. */
 	if (r == 0 && create_next(b, &why) < 0)

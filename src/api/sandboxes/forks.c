@@ -8,6 +8,7 @@
 #include "api/frame/late_reply.h"
 #include "api/frame/reply.h"
 #include "api/handlers.h"
+#include "sandbox/lifecycle/results.h"
 #include "sandbox/snapshot/snapshot.h"
 
 #include <string.h>
@@ -108,6 +109,7 @@ static int read_fork(const json_t *body, struct fork_spec *ret, struct err *err)
 		{"on_timeout",      JSON_FIELD_STRING, &ret->sandbox.on_timeout},
 		{"on_idle",         JSON_FIELD_STRING, &ret->sandbox.on_idle},
 		{"persistent",      JSON_FIELD_BOOL,   &ret->sandbox.is_persistent},
+		{"results",         JSON_FIELD_ARRAY,  &ret->sandbox.results, .max = RESULTS_MAX},
 	};
 	/* clang-format on */
 	int r;
@@ -116,6 +118,8 @@ static int read_fork(const json_t *body, struct fork_spec *ret, struct err *err)
 	r = body ? json_read(body, "", fields, ARRAY_SIZE(fields), err) : 0;
 	if (r == 0 && ret->sandbox.env)
 		r = body_check_env(ret->sandbox.env, "env", err);
+	if (r == 0)
+		r = results_check(ret->sandbox.results, ret->sandbox.is_persistent, err);
 	ret->count = (uint32_t)count;
 	return r < 0 ? r : body_read_on_connection(on_connection, &ret->closes_connections, err);
 }
@@ -130,8 +134,10 @@ int fork_sandbox(struct http_req *req, struct err *err)
 	int r = read_fork(http_json(req), &spec, err);
 
 	if (r == 0)
+		r = lead_elsewhere(req, err);
+	if (r == 0)
 		r = find_sandbox(req, &s, err);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	spec.sandbox.key_id = key_id(http_user(req));
 	f = late_reply_new(req, sizeof(*f) + spec.count * sizeof(f->at[0]));

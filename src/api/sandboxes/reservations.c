@@ -8,6 +8,7 @@
 #include "api/frame/idempotency.h"
 #include "api/frame/reply.h"
 #include "api/handlers.h"
+#include "api/nodes/node_rows.h"
 #include "api/templates/image.h"
 #include "api/templates/packages.h"
 
@@ -71,6 +72,10 @@ int create_reservation(struct http_req *req, struct err *err)
 	int r = read_body(http_json(req), &ask, &spec, err);
 
 	if (r == 0)
+		r = lead_elsewhere(req, err);
+	if (r > 0)
+		return r;
+	if (r == 0)
 		r = idempotency_read(req, &key, err);
 	has_key = r == 1;
 	if (has_key)
@@ -96,19 +101,43 @@ int create_reservation(struct http_req *req, struct err *err)
 	return r < 0 ? r : reply(req, reservation, 201, err);
 }
 
+struct listing {
+	struct json_writer *w;
+	const char *node;
+};
+
 static void put_reservation(const struct reservation *reservation, void *arg)
 {
-	reservation_to_json(reservation, arg, NULL);
+	const struct listing *l = arg;
+
+	json_open_object(l->w, NULL);
+	reservation_put_fields(reservation, l->w);
+	if (l->node[0])
+		json_put_str(l->w, "node", l->node);
+	json_close_object(l->w);
+}
+
+static void put_own(struct http_req *req, struct json_writer *w)
+{
+	const struct api *api = http_app_arg(req);
+	struct listing l = {w, node_of_rows(req)};
+
+	reservations_each(api->fleet, caller_project(req), put_reservation, &l);
 }
 
 int list_reservations(struct http_req *req, struct err *err)
 {
-	const struct api *api = http_app_arg(req);
+	static const struct node_rows_kind kind = {
+		.array = "reservations", .put_own = put_own, .tells_node = true};
+	struct json_writer *w;
 	struct reply reply;
-	struct json_writer *w = reply_begin(&reply);
+	int r = node_rows_begin(req, &kind, err);
 
+	if (r != 0)
+		return r;
+	w = reply_begin(&reply);
 	json_open_array(w, "reservations");
-	reservations_each(api->fleet, caller_project(req), put_reservation, w);
+	put_own(req, w);
 	json_close_array(w);
 	return reply_send(&reply, req, 200, err);
 }

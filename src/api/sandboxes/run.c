@@ -271,10 +271,12 @@ static void on_created(struct sandbox *s, const struct err *err, void *arg)
 	}
 	run->is_created = true;
 	(void)snprintf(run->sandbox_id, sizeof(run->sandbox_id), "%s", sandbox_id(s));
-	if (run->req)
+	if (run->req) {
+		http_reply_header(run->req, "Cloche-Sandbox-Id", run->sandbox_id);
 		write_next_file(run);
-	else
+	} else {
 		run_end(run);
+	}
 }
 
 static uint64_t lifetime_ms(const struct api *api, uint64_t timeout_ms)

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Sandboxes. What takes the broker's time is answered later (answer.h). */
 #include "api/frame/body.h"
-#include "api/frame/cursor.h"
 #include "api/frame/find.h"
 #include "api/frame/idempotency.h"
 #include "api/frame/reply.h"
 #include "api/frame/wake.h"
 #include "api/handlers.h"
-#include "api/nodes/node_list.h"
+#include "api/nodes/list_page.h"
 #include "api/sandboxes/create_wait.h"
 #include "api/sandboxes/sandbox_reply.h"
 #include "api/templates/image.h"
@@ -15,9 +14,6 @@
 
 #include <stdio.h>
 #include <string.h>
-
-#define LIST_LIMIT_DEFAULT 20
-#define LIST_LIMIT_MAX     100
 
 /* In a cluster, of a create whose idempotency key has made a sandbox on another node. */
 static void sandbox_reply_made(struct sandbox *s, const struct err *err, void *arg)
@@ -341,27 +337,22 @@ static int read_state(const char *text, struct sandbox_filter *f, struct err *er
 
 struct list_query {
 	struct sandbox_filter filter;
-	char after_id[ID_SIZE], tag[400];
+	struct node_list_place place;
+	char tag[400];
 };
 
 static int read_list(const struct http_req *req, struct list_query *q, struct err *err)
 {
-	const char *cursor = http_query(req, "cursor");
-	uint64_t limit = LIST_LIMIT_DEFAULT;
-	int r = http_query_u64(req, "limit", 1, LIST_LIMIT_MAX, &limit, err);
+	int r = list_page_read(req, "sb", &q->place, err);
 
-	*q = (struct list_query){.filter = {.project_id = caller_project(req)}};
+	q->filter = (struct sandbox_filter){.project_id = caller_project(req),
+	                                    .group = http_query(req, "group"),
+	                                    .after_id = q->place.id[0] ? q->place.id : NULL,
+	                                    .after_us = q->place.us,
+	                                    .limit = (size_t)q->place.limit};
 	if (r == 0)
 		r = read_tag(http_query(req, "tag"), q->tag, sizeof(q->tag), &q->filter, err);
-	if (r == 0)
-		r = read_state(http_query(req, "state"), &q->filter, err);
-	if (r == 0 && cursor) {
-		r = cursor_parse_at(cursor, "sb", q->after_id, &q->filter.after_us, err);
-		q->filter.after_id = q->after_id;
-	}
-	q->filter.group = http_query(req, "group");
-	q->filter.limit = (size_t)limit;
-	return r;
+	return r == 0 ? read_state(http_query(req, "state"), &q->filter, err) : r;
 }
 
 struct page {
@@ -378,25 +369,21 @@ static void put_sandbox(struct sandbox *s, void *arg)
 }
 
 /* What this node has: for a client of a node that is alone, or for another node that asks. */
-static int reply_page(struct http_req *req, const struct sandbox_filter *filter, struct err *err)
+static int reply_page(struct http_req *req, const struct list_query *q, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
-	const bool is_ordered = http_hop_from(req) || filter->after_us != 0;
+	const bool is_ordered = list_page_is_ordered(req, &q->place);
 	struct page page = {};
 	struct reply reply;
-	char cursor[CURSOR_SIZE];
 	bool has_more = false;
 
 	page.w = reply_begin(&reply);
 	json_open_array(page.w, "sandboxes");
-	(void)(is_ordered ? fleet_list_ordered : fleet_list)(api->fleet, filter, put_sandbox, &page,
-	                                                     &has_more);
+	(void)(is_ordered ? fleet_list_ordered : fleet_list)(api->fleet, &q->filter, put_sandbox,
+	                                                     &page, &has_more);
 	json_close_array(page.w);
-	if (has_more && is_ordered)
-		cursor_make_at(sandbox_id(page.last), sandbox_created_us(page.last), cursor);
-	else if (has_more)
-		cursor_make(sandbox_id(page.last), cursor);
-	json_put_str(page.w, "next_cursor", has_more ? cursor : NULL);
+	list_page_put_cursor(page.w, has_more ? sandbox_id(page.last) : NULL,
+	                     has_more && is_ordered ? sandbox_created_us(page.last) : 0);
 	return reply_send(&reply, req, 200, err);
 }
 
@@ -405,12 +392,8 @@ static void add_own(struct sandbox *s, void *arg)
 	node_list_add_own(arg, sandbox_created_us(s), sandbox_id(s), s);
 }
 
-static void put_row(struct json_writer *w, const struct node_row *row)
+static void put_row(const struct node_row *row, struct json_writer *w)
 {
-	if (row->row) {
-		json_put_value(w, NULL, row->row);
-		return;
-	}
 	json_open_object(w, NULL);
 	sandbox_put_fields(row->own, w);
 	json_put_str(w, "node", row->node);
@@ -421,9 +404,6 @@ static void put_row(struct json_writer *w, const struct node_row *row)
 static int reply_all(struct http_req *req, struct node_list *l, struct err *err)
 {
 	struct list_query q;
-	struct reply reply;
-	struct json_writer *w;
-	char cursor[CURSOR_SIZE];
 	bool has_more = false;
 	int r = read_list(req, &q, err);
 
@@ -432,18 +412,7 @@ static int reply_all(struct http_req *req, struct node_list *l, struct err *err)
 	(void)fleet_list_ordered(l->api->fleet, &q.filter, add_own, l, &has_more);
 	if (has_more)
 		node_list_own_has_more(l);
-	node_list_merge(l, q.filter.limit);
-	w = reply_begin(&reply);
-	json_open_array(w, "sandboxes");
-	for (size_t i = 0; i < l->n_rows; i++)
-		put_row(w, &l->rows[i]);
-	json_close_array(w);
-	has_more = l->has_more && l->n_rows > 0;
-	if (has_more)
-		cursor_make_at(l->rows[l->n_rows - 1].id, l->rows[l->n_rows - 1].us, cursor);
-	json_put_str(w, "next_cursor", has_more ? cursor : NULL);
-	node_list_put_incomplete(l, req, w);
-	return reply_send(&reply, req, 200, err);
+	return list_page_reply(req, l, q.place.limit, put_row, err);
 }
 
 static int read_for_directory(struct http_req *req, struct node_list_place *place, json_t *filter,
@@ -464,9 +433,7 @@ static int read_for_directory(struct http_req *req, struct node_list_place *plac
 		if (fields[i].value)
 			(void)json_object_set_new(filter, fields[i].name,
 			                          json_string(fields[i].value));
-	place->us = q.filter.after_us;
-	(void)snprintf(place->id, sizeof(place->id), "%s", q.after_id);
-	place->limit = q.filter.limit;
+	*place = q.place;
 	return 0;
 }
 
@@ -484,5 +451,5 @@ int list_sandboxes(struct http_req *req, struct err *err)
 
 	if (r == 0)
 		r = node_list_begin(req, &kind, err);
-	return r == 0 ? reply_page(req, &q.filter, err) : r;
+	return r == 0 ? reply_page(req, &q, err) : r;
 }

@@ -3,20 +3,17 @@
 #include "sandbox/snapshot/snapshot.h"
 
 #include "api/frame/body.h"
-#include "api/frame/cursor.h"
 #include "api/frame/find.h"
 #include "api/frame/late_reply.h"
 #include "api/frame/reply.h"
 #include "api/handlers.h"
-#include "api/nodes/node_list.h"
+#include "api/nodes/list_page.h"
 #include "api/sandboxes/sandbox_reply.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define LIST_LIMIT_DEFAULT 20
-#define LIST_LIMIT_MAX     100
-#define KEEP_LAST_MAX      1000
+#define KEEP_LAST_MAX 1000
 
 int find_snapshot(const struct http_req *req, struct snapshot **ret, struct err *err)
 {
@@ -135,27 +132,24 @@ int delete_snapshot(struct http_req *req, struct err *err)
 
 struct list_query {
 	struct snapshot_filter filter;
-	char after_id[ID_SIZE];
+	struct node_list_place place;
 };
 
 static int read_list(const struct http_req *req, struct list_query *q, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
-	const char *cursor = http_query(req, "cursor"), *of = http_query(req, "sandbox");
-	uint64_t limit = LIST_LIMIT_DEFAULT;
-	int r = http_query_u64(req, "limit", 1, LIST_LIMIT_MAX, &limit, err);
+	const char *of = http_query(req, "sandbox");
+	int r = list_page_read(req, "sn", &q->place, err);
 
-	*q = (struct list_query){.filter = {.project_id = caller_project(req)}};
-	if (r == 0 && cursor) {
-		r = cursor_parse_at(cursor, "sn", q->after_id, &q->filter.after_us, err);
-		q->filter.after_id = q->after_id;
-	}
+	q->filter = (struct snapshot_filter){.project_id = caller_project(req),
+	                                     .after_id = q->place.id[0] ? q->place.id : NULL,
+	                                     .after_us = q->place.us,
+	                                     .limit = (size_t)q->place.limit};
 	if (of) { /* by its name while it is there; its id does for one that is forgotten */
 		const struct sandbox *s = sandbox_find(api->fleet, q->filter.project_id, of);
 
 		q->filter.source_id = s ? sandbox_id(s) : of;
 	}
-	q->filter.limit = (size_t)limit;
 	return r;
 }
 
@@ -173,24 +167,20 @@ static void put_snapshot(const struct snapshot *sn, void *arg)
 }
 
 /* What this node has: for a client of a node that is alone, or for another node that asks. */
-static int reply_page(struct http_req *req, struct snapshot_filter *filter, struct err *err)
+static int reply_page(struct http_req *req, struct list_query *q, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	struct page page = {};
 	struct reply reply;
-	char cursor[CURSOR_SIZE];
 	bool has_more;
 
-	filter->is_ordered = http_hop_from(req) || filter->after_us != 0;
+	q->filter.is_ordered = list_page_is_ordered(req, &q->place);
 	page.w = reply_begin(&reply);
 	json_open_array(page.w, "snapshots");
-	snapshot_list(api->fleet, filter, put_snapshot, &page, &has_more);
+	snapshot_list(api->fleet, &q->filter, put_snapshot, &page, &has_more);
 	json_close_array(page.w);
-	if (has_more && filter->is_ordered)
-		cursor_make_at(snapshot_id(page.last), snapshot_created_us(page.last), cursor);
-	else if (has_more)
-		cursor_make(snapshot_id(page.last), cursor);
-	json_put_str(page.w, "next_cursor", has_more ? cursor : NULL);
+	list_page_put_cursor(page.w, has_more ? snapshot_id(page.last) : NULL,
+	                     has_more && q->filter.is_ordered ? snapshot_created_us(page.last) : 0);
 	return reply_send(&reply, req, 200, err);
 }
 
@@ -199,13 +189,15 @@ static void add_own(const struct snapshot *sn, void *arg)
 	node_list_add_own(arg, snapshot_created_us(sn), snapshot_id(sn), sn);
 }
 
+static void put_row(const struct node_row *row, struct json_writer *w)
+{
+	snapshot_to_json(row->own, w, NULL);
+}
+
 /* Of all nodes of the cluster. */
 static int reply_all(struct http_req *req, struct node_list *l, struct err *err)
 {
 	struct list_query q;
-	struct reply reply;
-	struct json_writer *w;
-	char cursor[CURSOR_SIZE];
 	bool has_more = false;
 	int r = read_list(req, &q, err);
 
@@ -215,21 +207,7 @@ static int reply_all(struct http_req *req, struct node_list *l, struct err *err)
 	snapshot_list(l->api->fleet, &q.filter, add_own, l, &has_more);
 	if (has_more)
 		node_list_own_has_more(l);
-	node_list_merge(l, q.filter.limit);
-	w = reply_begin(&reply);
-	json_open_array(w, "snapshots");
-	for (size_t i = 0; i < l->n_rows; i++)
-		if (l->rows[i].row)
-			json_put_value(w, NULL, l->rows[i].row);
-		else
-			snapshot_to_json(l->rows[i].own, w, NULL);
-	json_close_array(w);
-	has_more = l->has_more && l->n_rows > 0;
-	if (has_more)
-		cursor_make_at(l->rows[l->n_rows - 1].id, l->rows[l->n_rows - 1].us, cursor);
-	json_put_str(w, "next_cursor", has_more ? cursor : NULL);
-	node_list_put_incomplete(l, req, w);
-	return reply_send(&reply, req, 200, err);
+	return list_page_reply(req, l, q.place.limit, put_row, err);
 }
 
 int list_snapshots(struct http_req *req, struct err *err)
@@ -244,7 +222,7 @@ int list_snapshots(struct http_req *req, struct err *err)
 
 	if (r == 0)
 		r = node_list_begin(req, &kind, err);
-	return r == 0 ? reply_page(req, &q.filter, err) : r;
+	return r == 0 ? reply_page(req, &q, err) : r;
 }
 
 static int reply_tree(struct http_req *req, const char *id, struct err *err)
@@ -285,8 +263,10 @@ int roll_back_sandbox(struct http_req *req, struct err *err)
 	             : err_field(err, "snapshot", "is missing");
 
 	if (r == 0)
+		r = lead_elsewhere(req, err);
+	if (r == 0)
 		r = find_sandbox(req, &s, err);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	a = sandbox_reply_new(req, 200);
 	r = sandbox_roll_back(s, name, sandbox_reply_send, a, err);

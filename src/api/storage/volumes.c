@@ -7,6 +7,7 @@
 #include "api/frame/late_reply.h"
 #include "api/frame/reply.h"
 #include "api/handlers.h"
+#include "api/nodes/node_rows.h"
 #include "base/units.h"
 
 #include <stdio.h>
@@ -75,6 +76,10 @@ int create_volume(struct http_req *req, struct err *err)
 	int r = body ? json_read(body, "", fields, ARRAY_SIZE(fields), err)
 	             : err_field(err, "name", "is missing");
 
+	if (r == 0)
+		r = lead_elsewhere(req, err);
+	if (r > 0)
+		return r;
 	if (r == 0 && source)
 		r = take_source(req, source, says_writers, &wish, err);
 	if (r < 0)
@@ -85,19 +90,47 @@ int create_volume(struct http_req *req, struct err *err)
 	return r < 0 ? late_reply_drop(late, r) : 0;
 }
 
+struct listing {
+	struct json_writer *w;
+	const char *node;
+};
+
 static void put_volume(const struct volume *v, void *arg)
 {
-	volume_to_json(v, arg, NULL);
+	const struct listing *l = arg;
+
+	json_open_object(l->w, NULL);
+	volume_put_fields(v, l->w);
+	if (l->node[0])
+		json_put_str(l->w, "node", l->node);
+	json_close_object(l->w);
 }
 
-static void reply_all(struct http_req *req)
+static void put_own(struct http_req *req, struct json_writer *w)
 {
 	const struct api *api = http_app_arg(req);
-	struct reply reply;
-	struct json_writer *w = reply_begin(&reply);
+	struct listing l = {w, node_of_rows(req)};
 
+	volume_list(api->fleet, caller_project(req), put_volume, &l);
+}
+
+/* In a cluster those of the other nodes, too. */
+static void reply_all(struct http_req *req)
+{
+	static const struct node_rows_kind kind = {
+		.array = "volumes", .put_own = put_own, .tells_node = true};
+	struct json_writer *w;
+	struct reply reply;
+	struct err err;
+	int r = node_rows_begin(req, &kind, &err);
+
+	if (r < 0)
+		http_reply_err(req, &err);
+	if (r != 0)
+		return;
+	w = reply_begin(&reply);
 	json_open_array(w, "volumes");
-	volume_list(api->fleet, caller_project(req), put_volume, w);
+	put_own(req, w);
 	json_close_array(w);
 	reply_send_late(&reply, req, 200);
 }

@@ -4,6 +4,7 @@
 #include "api/frame/find.h"
 #include "api/frame/reply.h"
 #include "api/handlers.h"
+#include "api/nodes/node_rows.h"
 #include "api/templates/dockerfile_build.h"
 #include "api/templates/packages.h"
 #include "build/dockerfile/dockerfile_lines.h"
@@ -16,15 +17,25 @@ static void put_build(struct build *b, void *arg)
 	build_to_json(b, arg, NULL);
 }
 
-int list_builds(struct http_req *req, struct err *err)
+static void put_own(struct http_req *req, struct json_writer *w)
 {
 	const struct api *api = http_app_arg(req);
+
+	builds_each(api->builds, caller_project(req), put_build, w);
+}
+
+int list_builds(struct http_req *req, struct err *err)
+{
+	static const struct node_rows_kind kind = {.array = "builds", .put_own = put_own};
 	struct reply reply;
 	struct json_writer *w;
+	int r = node_rows_begin(req, &kind, err);
 
+	if (r != 0)
+		return r;
 	w = reply_begin(&reply);
 	json_open_array(w, "builds");
-	builds_each(api->builds, caller_project(req), put_build, w);
+	put_own(req, w);
 	json_close_array(w);
 	return reply_send(&reply, req, 200, err);
 }

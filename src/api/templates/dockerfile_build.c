@@ -36,7 +36,7 @@ static int check_body(const struct http_req *req, const struct dockerfile_body *
 	if (r == 0)
 		r = check_args(body->build_args, err);
 	if (r == 0 && body->files && !parcel_is_hash(body->files))
-		r = err_field(err, "files", "must be what PUT /v1/builds/files has told");
+		r = err_field(err, "files", "must be what PUT /v1/builds/files returned");
 	if (r == 0 && body->files && !parcel_has(api->builds, caller_project(req), body->files)) {
 		(void)err_field(err, "files", "these files are not here (any more)");
 		r = err_hint(err, "send them with PUT /v1/builds/files");

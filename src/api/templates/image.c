@@ -80,7 +80,9 @@ int find_pulled(struct http_req *req, struct sandbox_spec *spec, struct err *err
 
 	if (spec->image_ref)
 		r = await_image(req, &wish, &t, err);
-	else if (!spec->snapshot && !spec->image)
+	else if (spec->snapshot)
+		r = await_snapshot(req, spec->snapshot, err);
+	else if (!spec->image)
 		r = await_template(req, spec->template, err);
 	if (r == 0 && t)
 		spec->template = template_name(t);

@@ -136,7 +136,7 @@ int image_reference_parse(const char *text, const char *place, const char *field
 		size_t tag = len - (size_t)(colon - name) - 1;
 
 		if (!is_tag(colon + 1, tag))
-			return refuse(err, field, text, "its tag is none");
+			return refuse(err, field, text, "its tag is not valid");
 		copy(ref.tag, colon + 1, tag);
 		len = (size_t)(colon - name);
 	}

@@ -5,11 +5,10 @@
  *
  *	[HOST[:PORT]/]NAME[:TAG][@sha256:DIGEST]
  *
- * The first part is a host if it has a dot or a port, or is "localhost". Where there is no host,
- *the default place of the settings counts, "HOST[:PORT][/PATH]"; its path stands before a name of
- *one part alone, since registries that have names without an owner keep them at such a path. If a
- * digest is given, it alone says which image it is. If neither tag nor digest is given, the tag is
- * "latest".
+ * The first part is a host if it has a dot or a port, or is "localhost". Without a host, the
+ * default place of the settings is used, "HOST[:PORT][/PATH]". Its path is put before a name of
+ * only one part: registries keep names without an owner at such a path. If a digest is given, it
+ * alone says which image it is. If neither tag nor digest is given, the tag is "latest".
  */
 #include "base/err.h"
 #include "net/match/host.h"

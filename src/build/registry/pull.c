@@ -18,8 +18,8 @@
  * has it.
  */
 #include "base/parse.h"
+#include "build/build_private.h"
 #include "build/image/registries.h"
-#include "build/inside.h"
 #include "build/registry/pull_private.h"
 #include "sandbox/network/network.h"
 #include "sandbox/network/secret_fill.h"

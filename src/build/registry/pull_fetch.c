@@ -9,7 +9,7 @@
  */
 #include "base/log.h"
 #include "base/parse.h"
-#include "build/inside.h"
+#include "build/build_private.h"
 #include "build/recipe/script.h"
 #include "build/registry/pull_private.h"
 #include "sandbox/network/network.h"

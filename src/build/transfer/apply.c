@@ -8,7 +8,7 @@
  */
 #include "build/transfer/apply.h"
 
-#include "build/inside.h"
+#include "build/build_private.h"
 #include "build/transfer/view.h"
 #include "sandbox/snapshot/snapshot.h"
 
@@ -114,7 +114,7 @@ static void on_in_end(const struct err *err, void *arg)
 
 	a->in = NULL;
 	if (!err && !a->result.is_applied) {
-		(void)err_set(&why, ERR_GUEST, 0, "the sandbox did not tell what it did");
+		(void)err_set(&why, ERR_GUEST, 0, "the sandbox did not report what it did");
 		err = &why;
 	}
 	end(a, err);

@@ -6,7 +6,7 @@
 #include "build/transfer/export.h"
 
 #include "base/units.h"
-#include "build/inside.h"
+#include "build/build_private.h"
 #include "oci/oci.h"
 #include "sandbox/fileops/file_call.h"
 #include "sandbox/storage/template.h"
@@ -252,7 +252,7 @@ int export_start(struct builds *bs, const char *project_id, const struct templat
 	int r;
 
 	if (!fair_room_take(&bs->export_room, project_id, 1))
-		return err_set(err, ERR_LIMIT, 0, "%zu exports are under way, which is the most",
+		return err_set(err, ERR_LIMIT, 0, "%zu exports are under way, which is the limit",
 		               bs->export_room.used);
 	ex = xnew0(struct export);
 	*ex = (struct export){.owner = bs, .ops = ops, .arg = arg};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "build/transfer/image_find.h"
 
-#include "build/inside.h"
+#include "build/build_private.h"
 #include "build/registry/pull.h"
 #include "build/transfer/import.h"
 #include "sandbox/storage/template.h"

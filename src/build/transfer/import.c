@@ -1,56 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Each step ends in a call from the loop. Every end, also a failure, goes through end_import(),
- * which deletes the sandbox before anybody is told. So a failed import leaves nothing.
+ * Each step ends in a call from the loop. Every end, also a failure, goes through import_end(),
+ * which first deletes the sandbox and then reports. So a failed import leaves nothing.
  *
- * What the sandbox reports about the image is not trusted: it is text of bounded size, parsed as
- * strictly as a request, and only known fields are used.
+ * Few imports are under way at once, since unpacking and sealing take the whole machine. A pull
+ * that finds no room waits for the end of another one. Nobody sends its bytes meanwhile, so it
+ * takes no more than its object here. A stream is refused, since its sender would stand still.
  */
-#include "build/transfer/import.h"
+#include "build/transfer/import_private.h"
 
 #include "base/log.h"
 #include "base/units.h"
-#include "build/inside.h"
 #include "build/registry/pull.h"
-#include "build/transfer/import_base.h"
 #include "sandbox/fileops/file_call.h"
 #include "sandbox/storage/image.h"
 #include "sandbox/storage/template.h"
 
 #include <assert.h>
 #include <string.h>
-#include <time.h>
 
 #define TARGET      "/template" /* what a seal of a tree takes */
 #define TOLD_MAX    ((size_t)1 << 20)
 #define ENTRIES_MAX 1000000
 #define LIFE_MS     (UINT64_C(2) * 60 * 60 * 1000) /* of its sandbox; slow lines count */
-
-struct import {
-	struct list link;
-	struct builds *owner;
-	enum import_phase phase;
-	char project_id[ID_SIZE], sandbox_id[ID_SIZE];
-	char *name, *ref;
-	bool is_shared, is_replacing, is_small, is_set;
-	bool is_bare;  /* it is a root, and the manifest is known */
-	bool is_whole; /* its stream has ended */
-	bool is_left;
-	bool is_over; /* its sandbox has the image of base */
-	const struct import_ops *ops;
-	void *arg;
-	struct pull *pull;        /* the image is fetched; or NULL: it comes as a stream */
-	struct pull_fetch *fetch; /* while that is under way */
-	char *digest;             /* what the registry calls it */
-	struct import_base base;
-	struct file_call *call;
-	struct buf told;
-	uint64_t bytes, total;
-	json_t *manifest;
-	struct image_seal *seal;
-	struct digest image; /* zero until there is one */
-	struct err error;    /* why it failed; code ERR_NONE: it has not */
-};
 
 static const char *const phase_names[] = {
 	[IMPORT_WAITING] = "waiting",   [IMPORT_RECEIVING] = "receiving",
@@ -72,7 +44,8 @@ void import_free(struct import *im)
 		pull_fetch_cancel(im->fetch);
 	pull_free(im->pull);
 	list_remove(&im->link);
-	fair_room_give(&im->owner->import_room, im->project_id, 1);
+	fair_room_give(im->is_queued ? &im->owner->pull_room : &im->owner->import_room,
+	               im->project_id, 1);
 	json_decref(im->manifest);
 	buf_done(&im->told);
 	free(im->name);
@@ -87,7 +60,7 @@ void imports_close(struct builds *bs)
 		import_free(im);
 }
 
-static void tell(struct import *im)
+void import_tell(struct import *im)
 {
 	if (!im->is_left && im->ops->on_progress)
 		im->ops->on_progress(im->phase, im->bytes, im->total, im->arg);
@@ -112,24 +85,14 @@ static void publish(struct import *im, struct template **ret)
 		image_release(fleet, &im->image);
 }
 
-/* So that a manifest that is given to another image is not taken for what it says of its layers. */
-static void note_image(struct import *im)
-{
-	json_t *imported = json_object_get(im->manifest, "imported");
-	char hex[DIGEST_HEX];
-
-	digest_to_hex(&im->image, hex);
-	if (imported)
-		(void)json_object_set_new(imported, "image", json_string(hex));
-}
-
 /* Called when nothing is left on the host but the image, if there is one. */
 static void finish(struct import *im)
 {
+	struct builds *bs = im->owner;
 	struct template *t = NULL;
 
 	if (im->error.code == ERR_NONE) {
-		note_image(im);
+		import_note_image(im);
 		publish(im, &t);
 	}
 	if (!t)
@@ -137,6 +100,7 @@ static void finish(struct import *im)
 	if (!im->is_left)
 		im->ops->on_end(t, t ? NULL : &im->error, im->arg);
 	import_free(im);
+	loop_timer_set_in(bs->next_import, 0);
 }
 
 static void on_deleted(struct sandbox *s, const struct err *err, void *arg)
@@ -146,17 +110,16 @@ static void on_deleted(struct sandbox *s, const struct err *err, void *arg)
 	finish(arg);
 }
 
-static struct sandbox *find_sandbox(const struct import *im)
+struct sandbox *import_sandbox(const struct import *im)
 {
 	return im->sandbox_id[0]
 	               ? sandbox_find(im->owner->config.fleet, BUILD_PROJECT, im->sandbox_id)
 	               : NULL;
 }
 
-/* err NULL: no failure so far. */
-static void end_import(struct import *im, const struct err *err)
+void import_end(struct import *im, const struct err *err)
 {
-	struct sandbox *s = find_sandbox(im);
+	struct sandbox *s = import_sandbox(im);
 
 	if (err && im->error.code == ERR_NONE)
 		im->error = *err;
@@ -170,149 +133,20 @@ static void end_import(struct import *im, const struct err *err)
 		finish(im);
 }
 
-static void on_seal_progress(uint64_t bytes, void *arg)
-{
-	struct import *im = arg;
-
-	im->bytes = bytes;
-	tell(im);
-}
-
-static void on_sealed(const struct digest *image, uint64_t bytes, const struct err *err, void *arg)
-{
-	struct import *im = arg;
-
-	(void)bytes;
-	im->seal = NULL;
-	if (image)
-		im->image = *image;
-	end_import(im, err);
-}
-
-/* The latest time of any file, unless the manifest of an exported template gives one. */
-static uint64_t pick_epoch(const struct import *im, const json_t *told)
-{
-	const json_t *sealed = json_object_get(im->manifest, "sealed");
-	json_int_t newest = json_integer_value(json_object_get(told, "newest_s"));
-	json_int_t epoch = json_integer_value(json_object_get(sealed, "epoch_s"));
-
-	if (epoch <= 0)
-		epoch = MAX(newest, (json_int_t)im->base.epoch_s);
-	return (uint64_t)MIN(MAX(epoch, (json_int_t)1), (json_int_t)time(NULL));
-}
-
-/* The image has the same layers as one that is here, so it is that one. */
-static void take_base(struct import *im)
-{
-	json_t *sealed = json_pack("{sIsb}", "epoch_s", (json_int_t)im->base.epoch_s, "small",
-	                           im->base.is_small);
-
-	(void)json_object_set_new(im->manifest, "sealed", sealed);
-	im->image = im->base.image;
-	end_import(im, NULL);
-}
-
-static void begin_seal(struct import *im, const json_t *told)
-{
-	json_t *sealed = json_object_get(im->manifest, "sealed");
-	const struct image_spec spec = {.is_tree = im->base.n_layers == 0,
-	                                .is_over = im->base.n_layers > 0,
-	                                .is_small = im->is_small ||
-	                                            json_is_true(json_object_get(sealed, "small")),
-	                                .epoch_s = pick_epoch(im, told),
-	                                .progress = on_seal_progress};
-	struct sandbox *s = find_sandbox(im);
-	struct err err = {0};
-
-	im->phase = IMPORT_SEALING;
-	im->bytes = im->total = 0;
-	tell(im);
-	(void)json_object_set_new(
-		im->manifest, "sealed",
-		json_pack("{sIsb}", "epoch_s", (json_int_t)spec.epoch_s, "small", spec.is_small));
-	if (!s)
-		(void)err_set(&err, ERR_GONE, 0, "the import's sandbox has ended");
-	else if (image_seal(s, &spec, on_sealed, im, &im->seal, &err) == 0)
-		return;
-	end_import(im, &err);
-}
-
-static void take_field(json_t *manifest, const json_t *from, const char *name)
-{
-	json_t *value = json_object_get(from, name);
-
-	if (value)
-		(void)json_object_set(manifest, name, value);
-}
-
-/* A template that was exported brings its manifest along; any other image its defaults. */
-static int make_manifest(struct import *im, const json_t *told, struct err *err)
-{
-	static const char *const defaults[] = {"env", "user", "cwd", "entrypoint", "cmd", "config"};
-	static const char *const facts[] = {"kind",     "layers",         "entries", "bytes",
-	                                    "left_out", "owners_changed", "chain"};
-	const char *label = json_string_value(json_object_get(told, "template"));
-	json_t *origin;
-
-	if (im->is_bare)
-		return 0;
-	origin = json_object();
-	if (label && json_parse(label, strlen(label), &im->manifest, err) < 0) {
-		json_decref(origin);
-		return err_prefix(err, "image: the template's manifest");
-	}
-	if (!json_is_object(im->manifest)) {
-		json_decref(im->manifest);
-		im->manifest = json_object();
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(defaults) && !label; i++)
-		take_field(im->manifest, json_object_get(told, "defaults"), defaults[i]);
-	for (size_t i = 0; i < ARRAY_SIZE(facts); i++)
-		take_field(origin, told, facts[i]);
-	if (im->pull)
-		(void)json_object_update_new(origin, json_pack("{ssss}", "ref", pull_ref(im->pull),
-		                                               "digest", im->digest));
-	if (im->base.n_layers > 0)
-		(void)json_object_set_new(origin, "shared_layers",
-		                          json_integer((json_int_t)im->base.n_layers));
-	(void)json_object_set_new(im->manifest, "imported", origin);
-	return im->ops->check(im->manifest, err);
-}
-
-/* What the program said of the layers is now verified: those that were not fetched are those of the
- * base. */
-static int check_base(const struct import *im, const json_t *told, struct err *err)
-{
-	const char *over = json_string_value(json_object_get(told, "over"));
-	char hex[DIGEST_HEX];
-
-	digest_to_hex(&im->base.chain, hex);
-	if (im->base.n_layers == 0 || (over && strcmp(over, hex) == 0))
-		return 0;
-	return err_set(err, ERR_FILE_INVALID, 0,
-	               "image: its layers differ from those that the registry listed");
-}
-
 static void on_unpacked(const struct err *err, void *arg)
 {
 	struct import *im = arg;
-	auto_json json_t *told = NULL;
 	struct err why = {0};
 
 	im->call = NULL;
-	if (err) {
-		end_import(im, err);
-	} else if (!im->is_whole) {
+	if (!err && !im->is_whole) {
 		(void)err_set(&why, ERR_GUEST, 0, "the sandbox did not wait for the archive's end");
-		end_import(im, &why);
-	} else if (json_parse(buf_str(&im->told), im->told.len, &told, &why) < 0 ||
-	           check_base(im, told, &why) < 0 || make_manifest(im, told, &why) < 0) {
-		end_import(im, &why);
-	} else if (im->base.is_all) {
-		take_base(im);
-	} else {
-		begin_seal(im, told);
+		err = &why;
 	}
+	if (err)
+		import_end(im, err);
+	else
+		import_make_image(im);
 }
 
 static void on_data(const char *data, size_t len, void *arg)
@@ -328,7 +162,7 @@ static void on_record(const struct record *r, void *arg)
 	struct import *im = arg;
 
 	im->bytes = r->bytes;
-	tell(im);
+	import_tell(im);
 }
 
 static void on_room(void *arg)
@@ -369,7 +203,7 @@ static void on_fetch_progress(uint64_t bytes, uint64_t total, void *arg)
 
 	im->bytes = bytes;
 	im->total = total;
-	tell(im);
+	import_tell(im);
 }
 
 /* Some of its layers are those of an image that is here. Then the others are fetched in a sandbox
@@ -395,20 +229,20 @@ static int create_sandbox(struct import *im, struct err *err);
 
 static void go_elsewhere(struct import *im)
 {
-	struct sandbox *s = find_sandbox(im);
+	struct sandbox *s = import_sandbox(im);
 	struct err err;
 
 	if (s)
 		sandbox_delete(s, END_DELETED, on_left, NULL);
 	im->sandbox_id[0] = '\0';
 	if (create_sandbox(im, &err) < 0)
-		end_import(im, &err);
+		import_end(im, &err);
 }
 
 static void on_fetched(const char *digest, const struct err *err, void *arg)
 {
 	struct import *im = arg;
-	struct sandbox *s = find_sandbox(im);
+	struct sandbox *s = import_sandbox(im);
 	struct err why = {0};
 
 	im->fetch = NULL;
@@ -422,7 +256,7 @@ static void on_fetched(const char *digest, const struct err *err, void *arg)
 	if (!err && !s)
 		(void)err_set(&why, ERR_GONE, 0, "the import's sandbox has ended");
 	if (err || !s || begin_unpacking(im, s, &why) < 0) {
-		end_import(im, err ? err : &why);
+		import_end(im, err ? err : &why);
 		return;
 	}
 	import_finish(im);
@@ -440,7 +274,7 @@ static void begin_fetch(struct import *im, struct sandbox *s)
 
 	im->is_over = im->base.n_layers > 0;
 	im->phase = IMPORT_FETCHING;
-	tell(im);
+	import_tell(im);
 	im->fetch = pull_fetch_begin(s, im->pull, im->is_over ? &rest : NULL,
 	                             asks ? &pull_ops : &whole_pull_ops, im);
 }
@@ -465,7 +299,7 @@ static void on_created(struct sandbox *s, const struct err *err, void *arg)
 		}
 		err = &why;
 	}
-	end_import(im, err);
+	import_end(im, err);
 }
 
 static int create_sandbox(struct import *im, struct err *err)
@@ -487,6 +321,45 @@ static int create_sandbox(struct import *im, struct err *err)
 	return sandbox_create(im->owner->config.fleet, BUILD_PROJECT, &spec, on_created, im, err);
 }
 
+/* The first of those whose project has room. */
+static struct import *take_queued(struct builds *bs)
+{
+	list_for_each (&bs->imports, struct import, im, link)
+		if (im->is_queued && fair_room_take(&bs->import_room, im->project_id, 1))
+			return im;
+	return NULL;
+}
+
+void imports_begin_queued(struct loop *loop, void *arg)
+{
+	struct builds *bs = arg;
+	struct import *im = take_queued(bs);
+	struct err err;
+
+	(void)loop;
+	if (!im)
+		return;
+	loop_timer_set_in(bs->next_import, 0); /* there may be room for another */
+	fair_room_give(&bs->pull_room, im->project_id, 1);
+	im->is_queued = false;
+	if (fleet_check_disk(bs->config.fleet, &err) < 0 || create_sandbox(im, &err) < 0)
+		import_end(im, &err);
+}
+
+/* 0: it has room; 1: it waits for some. */
+static int take_room(struct builds *bs, const struct import_spec *spec, struct err *err)
+{
+	if (fair_room_take(&bs->import_room, spec->project_id, 1))
+		return 0;
+	if (!spec->pull)
+		return err_set(err, ERR_LIMIT, 0, "%zu imports are under way, which is the limit",
+		               bs->import_room.used);
+	if (fair_room_take(&bs->pull_room, spec->project_id, 1))
+		return 1;
+	return err_set(err, ERR_LIMIT, 0, "%zu pulls wait already, which is the limit",
+	               bs->pull_room.used);
+}
+
 int import_start(struct builds *bs, const struct import_spec *spec, const struct import_ops *ops,
                  void *arg, struct import **ret, struct err *err)
 {
@@ -494,14 +367,14 @@ int import_start(struct builds *bs, const struct import_spec *spec, const struct
 	struct import *im;
 	int r = fleet_check_disk(bs->config.fleet, err);
 
+	if (r == 0)
+		r = take_room(bs, spec, err);
 	if (r < 0)
 		return r;
-	if (!fair_room_take(&bs->import_room, spec->project_id, 1))
-		return err_set(err, ERR_LIMIT, 0, "%zu imports are under way, which is the most",
-		               bs->import_room.used);
 	im = xnew0(struct import);
 	*im = (struct import){.owner = bs,
 	                      .pull = spec->pull,
+	                      .is_queued = r == 1,
 	                      .name = xstrdup(spec->name),
 	                      .ref = xstrdup(spec->ref ? spec->ref : ""),
 	                      .is_shared = spec->is_shared,
@@ -517,7 +390,7 @@ int import_start(struct builds *bs, const struct import_spec *spec, const struct
 	list_append(&bs->imports, &im->link);
 	wanted = spec_of(im);
 	r = template_check_free(bs->config.fleet, &wanted, err);
-	if (r == 0)
+	if (r == 0 && !im->is_queued)
 		r = create_sandbox(im, err);
 	if (r < 0) {
 		im->pull = NULL; /* still the caller's */
@@ -542,13 +415,13 @@ void import_finish(struct import *im)
 		return;
 	im->phase = IMPORT_UNPACKING;
 	file_call_finish(im->call);
-	tell(im);
+	import_tell(im);
 }
 
 void import_fail(struct import *im, const struct err *err)
 {
 	if (im->call) /* else it has failed already */
-		end_import(im, err);
+		import_end(im, err);
 }
 
 void import_leave(struct import *im)
@@ -556,8 +429,12 @@ void import_leave(struct import *im)
 	struct err err;
 
 	im->is_left = true;
+	if (im->is_queued) {
+		import_free(im);
+		return;
+	}
 	if (im->is_whole || im->pull || im->phase != IMPORT_RECEIVING || !im->call)
 		return; /* the current step ends first, and then checks this */
 	(void)err_set(&err, ERR_GONE, 0, "the client left before the end of the archive");
-	end_import(im, &err);
+	import_end(im, &err);
 }

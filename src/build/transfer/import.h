@@ -20,7 +20,7 @@ struct pull;
 struct template;
 
 enum import_phase {
-	IMPORT_WAITING,   /* for its sandbox */
+	IMPORT_WAITING,   /* for its sandbox; a pull also for room */
 	IMPORT_RECEIVING, /* and unpacking as it comes */
 	IMPORT_FETCHING,  /* from a registry, by the sandbox itself */
 	IMPORT_UNPACKING, /* all has come: layers are put together */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "build/transfer/import_base.h"
 
-#include "build/inside.h"
+#include "build/build_private.h"
 #include "sandbox/storage/image.h"
 #include "sandbox/storage/template.h"
 

@@ -4,10 +4,11 @@
 #include "build/transfer/snapshot_import.h"
 
 #include "base/log.h"
-#include "build/inside.h"
+#include "build/build_private.h"
 #include "proto/bundle.h"
 #include "sandbox/fileops/file_call.h"
 #include "sandbox/snapshot/snapshot.h"
+#include "sandbox/snapshot/snapshot_shared.h"
 #include "sandbox/storage/template.h"
 
 #include <string.h>
@@ -20,7 +21,8 @@ struct snapshot_import {
 	struct builds *owner;
 	char project_id[ID_SIZE], key_id[ID_SIZE], sandbox_id[ID_SIZE], made_id[ID_SIZE];
 	char *name;
-	struct buf head; /* until the agent takes it */
+	struct snapshot *described; /* or NULL */
+	struct buf head;            /* until the agent takes it */
 	bool is_creating, is_whole, is_counted, is_left, is_over;
 	struct file_call *call;
 	struct err error;
@@ -33,6 +35,7 @@ static void import_done(struct snapshot_import *im)
 	if (im->call)
 		file_call_cancel(im->call);
 	buf_done(&im->head);
+	snapshot_forget_described(im->described);
 	free(im->name);
 	free(im);
 }
@@ -94,14 +97,16 @@ static void on_taken(struct snapshot *sn, const struct err *err, void *arg)
 
 static void take(struct snapshot_import *im)
 {
-	const struct snapshot_wish wish = {.name = im->name};
+	const struct snapshot_wish wish = {.name = im->name, .described = im->described};
 	struct sandbox *s = find_sandbox(im);
 	struct err err;
 
 	if (!s)
 		(void)err_set(&err, ERR_GONE, 0, "the import's sandbox has ended");
-	else if (snapshot_take(s, &wish, on_taken, im, &err) == 0)
+	else if (snapshot_take(s, &wish, on_taken, im, &err) == 0) {
+		im->described = NULL;
 		return;
+	}
 	end(im, &err);
 }
 
@@ -187,12 +192,14 @@ static int check_template(struct snapshot_import *im, const char *name, const ch
                           struct err *err)
 {
 	const struct template *t;
-	struct digest digest;
+	struct digest digest = {0};
 
+	if (image && digest_parse(image, &digest) < 0)
+		return refuse(err);
+	if (im->described)
+		return digest_equal(snapshot_image(im->described), &digest) ? 0 : refuse(err);
 	if (!image)
 		return strcmp(name, TEMPLATE_HOST) == 0 ? 0 : refuse(err);
-	if (digest_parse(image, &digest) < 0)
-		return refuse(err);
 	t = template_find(im->owner->config.fleet, im->project_id, name);
 	if (t && digest_equal(template_image(t), &digest))
 		return 0;
@@ -230,7 +237,12 @@ static int begin(struct snapshot_import *im, const char *text, size_t len, struc
 	r = check_template(im, name, image, err);
 	if (r < 0)
 		return r;
-	spec.template = name;
+	if (!im->described)
+		spec.template = name;
+	else if (image)
+		spec.image = snapshot_image(im->described);
+	else
+		spec.template = TEMPLATE_HOST;
 	/* Without an engine in it, the first one is used, or another if that is forbidden. */
 	if (engine || fleet_forbids(im->owner->config.fleet, ENGINE_BASE))
 		spec.engine = engine ? engine : "auto";
@@ -268,13 +280,16 @@ int snapshot_import_start(struct builds *bs, const struct snapshot_import_spec *
                           struct snapshot_import **ret, struct err *err)
 {
 	struct snapshot_import *im;
-	int r = snapshot_check_free(bs->config.fleet, spec->project_id, spec->name, err);
+	int r = spec->described
+	                ? 0
+	                : snapshot_check_free(bs->config.fleet, spec->project_id, spec->name, err);
 
 	if (r < 0)
 		return r;
 	im = xnew0(struct snapshot_import);
 	*im = (struct snapshot_import){.owner = bs,
-	                               .name = xstrdup(spec->name),
+	                               .name = spec->name ? xstrdup(spec->name) : NULL,
+	                               .described = spec->described,
 	                               .head = BUF_INIT(HEAD_MAX),
 	                               .ops = ops,
 	                               .arg = arg};

@@ -14,6 +14,9 @@ struct snapshot_import;
 
 struct snapshot_import_spec { /* borrowed for the call */
 	const char *project_id, *key_id, *name;
+	/* A copy of a snapshot of another node (snapshot_read_description()), with its name and
+	 * image; the import's if it starts. Or NULL. */
+	struct snapshot *described;
 };
 struct snapshot_import_ops {
 	void (*on_room)(void *arg); /* more may be written */

@@ -6,7 +6,7 @@
 #include "build/transfer/view.h"
 
 #include "base/units.h"
-#include "build/inside.h"
+#include "build/build_private.h"
 #include "sandbox/snapshot/snapshot.h"
 #include "sandbox/storage/template.h"
 
@@ -214,7 +214,7 @@ int view_open_volume(struct builds *bs, const char *project_id, const char *volu
 
 	if (!v)
 		return err_set(err, ERR_LIMIT, 0,
-		               "the files of %zu volumes are being read, which is the most",
+		               "the files of %zu volumes are being read, which is the limit",
 		               bs->volume_room.used);
 	(void)snprintf(v->volume_id, sizeof(v->volume_id), "%s", volume_id);
 	r = sandbox_create(bs->config.fleet, BUILD_PROJECT, &spec, on_created, v, err);
@@ -241,7 +241,7 @@ int view_open(struct builds *bs, const struct view_spec *spec,
 	v = view_new(bs, &bs->view_room, spec->project_id, ready, arg);
 	if (!v)
 		return err_set(err, ERR_LIMIT, 0,
-		               "%zu comparisons are under way, which is the most",
+		               "%zu comparisons are under way, which is the limit",
 		               bs->view_room.used);
 	for (size_t i = 0; r == 0 && i < SHOWN_MAX && spec->values[i]; i++) {
 		r = snapshot_hold(bs->config.fleet, spec->project_id, spec->values[i], on_held, v,

@@ -8,7 +8,7 @@
  */
 #include "build/transfer/vm_template.h"
 
-#include "build/inside.h"
+#include "build/build_private.h"
 #include "build/transfer/import.h"
 #include "build/transfer/view.h"
 

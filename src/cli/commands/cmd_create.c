@@ -18,7 +18,6 @@ struct create {
 	struct sandbox_opts sandbox;
 	struct life_opts life;
 	struct source_opts source;
-	struct opt_list results;
 };
 
 /* The batch waits for room: told to who sits at a terminal, who else sees nothing happen. */
@@ -74,19 +73,12 @@ static int create(struct command *c, struct err *err)
 {
 	const struct create *opts = c->arg;
 	auto_free char *path = remote_path("sandboxes");
-	auto_json json_t *body = NULL, *reply = NULL, *results = NULL;
+	auto_json json_t *body = NULL, *reply = NULL;
 	int r = sandbox_opts_to_json(&opts->sandbox, opts->life.timeout_ms, &body, err);
 
 	if (r < 0)
 		return r;
 	life_opts_to_json(&opts->life, body);
-	if (opts->results.n > 0) {
-		r = argv_to_json((char *const *)unconst(opts->results.items), opts->results.n,
-		                 &results, err);
-		if (r < 0)
-			return r;
-		(void)json_object_set(body, "results", results);
-	}
 	r = source_opts_to_json(&opts->source, body, err);
 	if (r == 0 && !opts->life.is_get)
 		r = packages_prepare(c->remote, body, err);
@@ -113,8 +105,7 @@ int cmd_create(int argc, char **argv)
 		SANDBOX_OPT_ROWS(opts.sandbox),
 		LIFE_OPT_ROWS(opts.life),
 		SOURCE_OPT_ROWS(opts.source),
-		{0, "result", OPT_LIST, &opts.results, "PATH",
-	         "keep this file or directory when it ends, for 'cloche results'; may be repeated"},
+		RESULT_OPT_ROW(opts.sandbox.results),
 	};
 	const struct manual manual = {
 		.name = "create",
@@ -138,6 +129,5 @@ int cmd_create(int argc, char **argv)
 	int status = command_main(&manual, argc, argv, create, &opts);
 
 	sandbox_opts_done(&opts.sandbox);
-	opt_list_done(&opts.results);
 	return status;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* fork and rollback: sandboxes that go on from what one is, or was. */
 #include "cli/frame/command.h"
+#include "cli/session/spec.h"
 #include "cli/term/text.h"
 
 #include <stdio.h>
@@ -10,6 +11,7 @@ struct fork {
 	uint64_t count;
 	const char *name, *group, *alias;
 	bool is_files, is_persistent, closes;
+	struct opt_list results;
 };
 
 /* For people, as ids alone go to stdout. Nothing if it was files alone. */
@@ -71,6 +73,9 @@ static int do_fork(struct command *c, struct err *err)
 		(void)json_object_set_new(body, "persistent", json_true());
 	if (o->closes)
 		(void)json_object_set_new(body, "on_connection", json_string("close"));
+	r = result_opts_to_json(&o->results, body, err);
+	if (r < 0)
+		return r;
 	remote_note(c->remote, "copying");
 	r = remote_call(c->remote, "POST", path, body, &reply, err);
 	if (r < 0)
@@ -99,6 +104,9 @@ int cmd_fork(int argc, char **argv)
 	         "the host name of the copy in the group; several copies get -1, -2 … behind it"},
 		{0, "persistent", OPT_FLAG, &opts.is_persistent, NULL,
 	         "keep their files when they end, until they are removed"},
+		{0, "result", OPT_LIST, &opts.results, "PATH",
+	         "keep this file or directory when a copy ends, for 'cloche results'; may be "
+	         "repeated (default: the results of the source)"},
 	};
 	const struct manual manual = {
 		.name = "fork",
@@ -118,8 +126,11 @@ int cmd_fork(int argc, char **argv)
 		.opts = rows,
 		.n_opts = ARRAY_SIZE(rows),
 	};
+	int status;
 
-	return command_main(&manual, argc, argv, do_fork, &opts);
+	status = command_main(&manual, argc, argv, do_fork, &opts);
+	opt_list_done(&opts.results);
+	return status;
 }
 
 static int do_rollback(struct command *c, struct err *err)

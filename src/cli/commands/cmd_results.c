@@ -55,10 +55,10 @@ int cmd_results(int argc, char **argv)
 	const struct manual manual = {
 		.name = "results",
 		.synopsis = "[OPTIONS] SANDBOX [PATH]",
-		.about = "Lists what is kept of a sandbox that has ended, or gives one of them: a "
-			 "file as it was, a directory as a tar.\n"
-			 "'cloche create --result PATH' names them; they stay as long as the "
-			 "daemon remembers the sandbox, or until it is removed once more.",
+		.about = "Lists the results that are kept of a sandbox which has ended, or prints "
+			 "one: a file as it was, a directory as a tar archive.\n"
+			 "'cloche create --result PATH' names them. They stay as long as the "
+			 "daemon remembers the sandbox, or until 'cloche rm' removes it again.",
 		.examples = "  cloche results $id\n"
 			    "  cloche results $id score.json\n"
 			    "  cloche results $id logs | tar x",

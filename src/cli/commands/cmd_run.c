@@ -157,7 +157,7 @@ static int make_plan(const struct command *c, struct plan *p, struct err *err)
 		language = language_by_name(opts->language);
 		if (!language)
 			return err_set(err, ERR_INVALID_FIELD, 0,
-			               "--language: '%s' is none of " LANGUAGE_NAMES,
+			               "--language: '%s' is not one of " LANGUAGE_NAMES,
 			               opts->language);
 	}
 	if (opts->code) {
@@ -187,18 +187,47 @@ static ssize_t take_content(void *arg, char *data, size_t size, struct err *err)
 	return (ssize_t)n;
 }
 
+/*
+ * Where the script goes, for free(): into the user's home, where a command begins. If it begins
+ * elsewhere (--cwd, the template's WORKDIR), the user may not write there, so the script goes to
+ * /tmp, and its word tells that.
+ */
+static char *place_file(const char *directory, struct plan *p)
+{
+	auto_free char *word = xasprintf("./%s", p->file), *path = xasprintf("/tmp/%s", p->file);
+	json_t *one;
+	size_t i;
+
+	if (!directory)
+		return xstrdup(p->file);
+	json_array_foreach(p->argv, i, one)
+	{
+		if (strcmp(json_string_value(one), word) != 0)
+			continue;
+		(void)json_array_set_new(p->argv, i, json_string(path));
+		break; /* the user's own words are behind it */
+	}
+	return take_ptr(path);
+}
+
 static int put_file(struct remote *remote, const char *id, const struct run *opts, struct plan *p,
                     struct err *err)
 {
 	struct remote_request request = {.source = take_content,
 	                                 .source_arg = &p->content,
 	                                 .source_len = (int64_t)p->content.len};
-	char *path = remote_query(remote_path("sandboxes", id, "files"), "path", p->file);
+	auto_free char *directory = NULL, *own_user = NULL, *place = NULL;
+	const char *user;
+	char *path;
 	int r;
 
+	own_place_read(remote, id, &directory, &own_user);
+	user = opts->user ? opts->user : own_user;
+	place = place_file(opts->cwd ? opts->cwd : directory, p);
+	path = remote_query(remote_path("sandboxes", id, "files"), "path", place);
 	path = remote_query(path, "mode", "0755");
-	if (opts->user)
-		path = remote_query(path, "user", opts->user);
+	if (user)
+		path = remote_query(path, "user", user);
 	r = remote_exchange(remote, "PUT", path, &request, NULL, err);
 	free(path);
 	return r < 0 ? err_prefix(err, "cannot write the script into the sandbox") : 0;
@@ -245,9 +274,10 @@ static int run_inside(struct command *c, struct interrupt *interrupt, const char
 	return r < 0 ? r : session_run(&session, err);
 }
 
-static int run_in_sandbox(struct command *c, struct interrupt *interrupt, struct plan *p,
+static int run_in_sandbox(struct command *c, struct interrupt *interrupt, void *arg,
                           struct err *err)
 {
+	struct plan *p = arg;
 	struct run *opts = c->arg;
 	auto_free char *id = NULL;
 	int status;
@@ -267,23 +297,15 @@ static int run_in_sandbox(struct command *c, struct interrupt *interrupt, struct
 		(void)fprintf(stderr, "cloche: the sandbox is kept: %s\n", id);
 	else
 		fresh_remove(c->remote, id);
+	if (!opts->keep && opts->sandbox.results.n > 0)
+		(void)fprintf(stderr, "cloche: the results are kept, see: cloche results %s\n", id);
 	return status;
 }
 
-static int run_plan(struct command *c, struct plan *p, struct err *err)
+/* NULL: a daemon for this run does. */
+static const char *needs_daemon(const struct run *opts)
 {
-	const struct run *opts = c->arg;
-	auto_call(interrupt_stopp) struct interrupt *interrupt = NULL;
-	auto_call(private_daemon_stopp) struct private_daemon *own = NULL;
-	int r = interrupt_start(&interrupt, err);
-
-	if (r == 0)
-		r = fresh_open(c, opts->is_standalone, opts->keep, interrupt, &own, err);
-	if (r == 0)
-		r = run_in_sandbox(c, interrupt, p, err);
-	if (r == -EINTR && interrupt_signal(interrupt))
-		return EXIT_SIGNAL + interrupt_signal(interrupt);
-	return r;
+	return opts->keep ? "--keep" : opts->sandbox.results.n > 0 ? "--result" : NULL;
 }
 
 static int run(struct command *c, struct err *err)
@@ -292,12 +314,19 @@ static int run(struct command *c, struct err *err)
 	struct plan p = {.argv = json_array(), .content = BUF_INIT(SCRIPT_MAX)};
 	int r = 0;
 
-	if (opts->wants_pty && c->common.json)
+	if (opts->is_standalone && opts->sandbox.results.n > 0) {
+		r = err_set(err, ERR_INVALID_FIELD, 0,
+		            "--result and --standalone cannot be combined");
+		(void)err_hint(
+			err,
+			"a daemon keeps the results, and with --standalone it ends with the run");
+	}
+	if (r == 0 && opts->wants_pty && c->common.json)
 		r = err_set(err, ERR_INVALID_FIELD, 0, "-t and --json cannot be combined");
 	if (r == 0)
 		r = make_plan(c, &p, err);
 	if (r == 0)
-		r = run_plan(c, &p, err);
+		r = fresh_run(c, opts->is_standalone, needs_daemon(opts), run_in_sandbox, &p, err);
 	plan_done(&p);
 	return r;
 }
@@ -311,12 +340,13 @@ int cmd_run(int argc, char **argv)
 		{'c', "code",       OPT_TEXT, &opts.code,          "CODE", "run this code; the words after it are its arguments"},
 		{0,   "timeout",    OPT_MS,   &opts.timeout_ms,    "TIME", "end it after this long, such as 30s (status 124)"},
 		{'u', "user",       OPT_TEXT, &opts.user,          "NAME", "as this user of the sandbox: user (default) or root"},
-		{'w', "cwd",        OPT_TEXT, &opts.cwd,           "DIR",  "in this directory (default the user's home)"},
+		{'w', "cwd",        OPT_TEXT, &opts.cwd,           "DIR",  "in this directory (default the template's, or the user's home)"},
 		{'i', "stdin",      OPT_FLAG, &opts.wants_stdin,   NULL,   "pass stdin on even if it is a terminal"},
 		{'n', "no-stdin",   OPT_FLAG, &opts.no_stdin,      NULL,   "do not pass stdin on, even if it is piped"},
 		{'t', "tty",        OPT_FLAG, &opts.wants_pty,     NULL,   "give it a terminal, connected to this one"},
 		{0,   "keep",       OPT_FLAG, &opts.keep,          NULL,   "keep the sandbox afterwards"},
 		{0,   "standalone", OPT_FLAG, &opts.is_standalone, NULL,   "start a daemon for this run even if one is running"},
+		RESULT_OPT_ROW(opts.sandbox.results),
 		SANDBOX_OPT_ROWS(opts.sandbox),
 	};
 	/* clang-format on */

@@ -8,7 +8,7 @@
 
 /* Which rows of the table below each takes. */
 enum {
-	COMMON = 3,
+	COMMON = 4,
 	FILE_ROWS = COMMON + 2,
 	UP_ROWS = FILE_ROWS + 8,
 	EXEC_ROWS = COMMON + 7,
@@ -79,7 +79,8 @@ static void word_first(int argc, char **argv)
 #define COMMON_ROWS(o) \
 	{'f', "file",    OPT_TEXT, &(o).file,    "FILE", "the Compose file (default: compose.yaml or docker-compose.yaml here)"}, \
 	{'p', "project", OPT_TEXT, &(o).project, "NAME", "the project's name (default: the file's own, else its directory's)"}, \
-	{0,   "within",  OPT_TEXT, &(o).within,  "DIR",  "files may come from this directory (default: that of the file)"}
+	{0,   "project-directory", OPT_TEXT, &(o).directory, "DIR", "relative paths of the file begin in DIR (default: the directory of the file)"}, \
+	{0,   "within",  OPT_TEXT, &(o).within,  "DIR",  "copy files from below DIR only (default: the directory in which paths begin)"}
 /* clang-format on */
 
 int cmd_compose(int argc, char **argv)
@@ -96,9 +97,9 @@ int cmd_compose(int argc, char **argv)
 		{0,   "allow",       OPT_LIST, &o.allow,           "NAME",  "let each reach this name or range; pip, npm or apt: the hosts of their packages; may be repeated"},
 		{0,   "engine",      OPT_TEXT, &o.engine,          "NAME",  "auto, jail or vm"},
 		{0,   "min-grade",   OPT_TEXT, &o.min_grade,       "GRADE", "refuse weaker isolation: process, emulated or hardware"},
-		{0,   "timeout",     OPT_MS,   &o.timeout_ms,      "TIME",  "end each sandbox this long after its creation (default: the daemon's)"},
+		{0,   "timeout",     OPT_MS,   &o.timeout_ms,      "TIME",  "end each sandbox this long after its start (default: the daemon's)"},
 		{0,   "wait",        OPT_MS,   &o.wait_ms,         "TIME",  "wait this long for room while the project's quota or the host is full"},
-		{0,   "templates",   OPT_TEXT, &o.templates,       "NAME",  "take what was built for this project, or build it for that: many projects of one file share it"},
+		{0,   "templates",   OPT_TEXT, &o.templates,       "NAME",  "share the templates that are built: projects with the same NAME here build them once"},
 		COMMON_ROWS(o),
 		{'i', "stdin",   OPT_FLAG, &o.wants_stdin,     NULL,   "pass stdin on"},
 		{'t', "tty",     OPT_FLAG, &o.wants_pty,       NULL,   "give it a terminal, connected to this one"},

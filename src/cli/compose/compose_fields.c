@@ -336,6 +336,12 @@ static int take_pids(struct compose_reader *r, const struct yaml_value *v, json_
 	return put_number(r, v, 4194304, "pids", limits_of(to), err);
 }
 
+static int take_disk(struct compose_reader *r, const struct yaml_value *v, json_t *to,
+                     struct err *err)
+{
+	return put_number(r, v, UINT32_MAX, "disk_mib", limits_of(to), err);
+}
+
 static int put_restart(json_t *to, bool is_always, uint64_t retries)
 {
 	return json_object_set_new(
@@ -387,7 +393,7 @@ static int take_security(struct compose_reader *r, const struct yaml_value *v, j
 #define BELOW(table) .fields = (table), .n_fields = ARRAY_SIZE(table)
 
 /* x-cloche: what only cloche has. */
-static const struct compose_field own_fields[] = {{"template", take_text}};
+static const struct compose_field own_fields[] = {{"template", take_text}, {"disk_mib", take_disk}};
 
 static const struct compose_field healthcheck_fields[] = {
 	{"test", take_test},         {"interval", take_time},       {"timeout", take_time},

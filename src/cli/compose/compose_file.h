@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A Compose file as what cloche makes of it: plain JSON, with variables filled in and every short
- * form written out. A field that cannot be kept is refused with its file, line and name, and with
- * what to do instead; nothing is left out in silence but what has no meaning here (labels,
- *logging).
+ * A Compose file as cloche understands it: plain JSON, with variables filled in and every short
+ * form written out. A field that cloche cannot honour is refused with its file, line and name, and
+ * with what to do instead. Only fields without a meaning here (labels, logging) are ignored.
  *
  *	{"name", "services": {NAME: {
  *		"line", "image", "template", "pull",
  *		"build": {"context", "dockerfile", "target", "args"},
  *		"command": [words], "entrypoint": [words],
  *		"environment": {}, "env_files": [{"path", "required"}],
- *		"depends_on": {NAME: "service_started" | "service_healthy" |
- *"service_completed_successfully"}, "healthcheck": {"test": [words] | null, "interval_ms",
- *"timeout_ms", "retries", "start_period_ms"}, "ports": [numbers], "files": [{"source", "target",
- *"line"}], "volumes": [{"volume", "path", "read_only"}], "directories": [paths], "working_dir",
- *"user", "limits": {}, "restart": {"always", "retries"}, "profiles": [], "networks": {NAME:
- *true}}}, "volumes": {NAME: {}}}
+ *		"depends_on": {NAME: CONDITION},	as Compose names them
+ *		"healthcheck": {"test": [words] | null,
+ *			"interval_ms", "timeout_ms", "retries", "start_period_ms"},
+ *		"ports": [numbers], "files": [{"source", "target", "line"}],
+ *		"volumes": [{"volume", "path", "read_only"}], "directories": [paths],
+ *		"working_dir", "user", "limits": {}, "restart": {"always", "retries"},
+ *		"profiles": [], "networks": {NAME: true}}},
+ *	 "volumes": {NAME: {}}}
  */
 #include "base/err.h"
 

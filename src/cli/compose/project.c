@@ -74,7 +74,13 @@ static int find_file(struct project *p, struct err *err)
 	if (!real)
 		return err_set(err, ERR_NOT_FOUND, errno, "cannot read '%s'", p->file);
 	slash = strrchr(real, '/');
-	p->dir = slash == real ? xstrdup("/") : xstrndup(real, (size_t)(slash - real));
+	if (p->o->directory)
+		p->dir = realpath(p->o->directory, NULL);
+	else
+		p->dir = slash == real ? xstrdup("/") : xstrndup(real, (size_t)(slash - real));
+	if (!p->dir)
+		return err_set(err, ERR_NOT_FOUND, errno, "--project-directory: cannot read '%s'",
+		               p->o->directory);
 	p->within = realpath(p->o->within ? p->o->within : p->dir, NULL);
 	if (!p->within)
 		return err_set(err, ERR_NOT_FOUND, errno, "--within: cannot read '%s'",

@@ -20,7 +20,7 @@
 #define PROJECT_NAME_MAX 40
 
 struct compose_opts {
-	const char *file, *project, *within;
+	const char *file, *project, *directory, *within;
 	struct opt_list profiles;
 	bool is_one_network;
 	/* up */
@@ -43,9 +43,9 @@ struct project {
 	struct command *c;
 	const struct compose_opts *o;
 	char *name;
-	char *file;        /* as it is told in errors */
-	char *dir;         /* the file's, a real path */
-	char *within;      /* all that is read lies in it, a real path */
+	char *file;   /* as it is told in errors */
+	char *dir;    /* the file's or the caller's, a real path: what is read is relative to it */
+	char *within; /* all that is read lies in it, a real path */
 	json_t *variables; /* of the caller and of .env */
 	json_t *model;     /* NULL where only the name was needed */
 };

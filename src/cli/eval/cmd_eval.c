@@ -6,6 +6,7 @@
  * heeds Ctrl-C: then no task begins, and the sandboxes of those that run are removed under them.
  */
 #include "base/clock.h"
+#include "cli/eval/eval_chat.h"
 #include "cli/eval/eval_file.h"
 #include "cli/eval/eval_report.h"
 #include "cli/frame/command.h"
@@ -292,6 +293,19 @@ static int report(const struct eval *e, const struct command *c, uint64_t since_
 	return 0;
 }
 
+/* Of the models that are asked: that no key is known is told before anything runs. */
+static int check_keys(const struct eval *e, struct err *err)
+{
+	for (size_t i = 0; i < e->n_rows; i++) {
+		const struct eval_suite *suite = e->rows[i].suite;
+		int r = e->rows[i].c->prompt ? chat_check_key(&suite->model, err) : 0;
+
+		if (r < 0)
+			return err_prefix(err, "%s", suite->path);
+	}
+	return 0;
+}
+
 /* Before lanes begin: what sandboxes need is built once, and can be watched. */
 static int prepare(const struct eval *e, struct command *c, struct err *err)
 {
@@ -308,9 +322,9 @@ static int prepare(const struct eval *e, struct command *c, struct err *err)
 	return 0;
 }
 
-static int run_tasks(struct eval *e, struct command *c, struct interrupt *interrupt,
-                     struct err *err)
+static int run_tasks(struct command *c, struct interrupt *interrupt, void *arg, struct err *err)
 {
+	struct eval *e = arg;
 	uint64_t since_us = clock_steady_us();
 	int r = prepare(e, c, err);
 	int signal = 0;
@@ -331,22 +345,6 @@ static int run_tasks(struct eval *e, struct command *c, struct interrupt *interr
 	return signal ? EXIT_SIGNAL + signal : report(e, c, since_us, err);
 }
 
-static int run_suites(struct eval *e, struct command *c, struct err *err)
-{
-	const struct eval_opts *opts = c->arg;
-	auto_call(interrupt_stopp) struct interrupt *interrupt = NULL;
-	auto_call(private_daemon_stopp) struct private_daemon *own = NULL;
-	int r = interrupt_start(&interrupt, err);
-
-	if (r == 0)
-		r = fresh_open(c, opts->is_standalone, opts->keep, interrupt, &own, err);
-	if (r == 0)
-		r = run_tasks(e, c, interrupt, err);
-	if (r == -EINTR && interrupt_signal(interrupt))
-		return EXIT_SIGNAL + interrupt_signal(interrupt);
-	return r;
-}
-
 static int run(struct command *c, struct err *err)
 {
 	const struct eval_opts *opts = c->arg;
@@ -362,7 +360,10 @@ static int run(struct command *c, struct err *err)
 	if (r == 0)
 		r = make_tasks(&e, opts, err);
 	if (r == 0)
-		r = run_suites(&e, c, err);
+		r = check_keys(&e, err);
+	if (r == 0)
+		r = fresh_run(c, opts->is_standalone, opts->keep ? "--keep" : NULL, run_tasks, &e,
+		              err);
 	eval_done(&e);
 	return r;
 }

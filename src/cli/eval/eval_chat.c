@@ -101,6 +101,26 @@ static void build_body(struct chat *c, const char *instructions)
 		(void)json_object_set_new(c->body, "temperature", json_real(model->temperature));
 }
 
+/* "ANTHROPIC_API_KEY" */
+static const char *key_name(const struct eval_model *model)
+{
+	return model->key_env ? model->key_env : eval_wire_find(model->api)->key_env;
+}
+
+int chat_check_key(const struct eval_model *model, struct err *err)
+{
+	const char *name = key_name(model), *key = getenv(name);
+
+	if ((key && *key) || (model->base_url && !model->key_env))
+		return 0;
+	(void)err_field(err, "model.key_env", "there is no key: %s is not in the environment",
+	                name);
+	return err_hint(err,
+	                "export %s, or say base_url if the model is on a server of your own "
+	                "that wants no key",
+	                name);
+}
+
 int chat_open(const struct eval_model *model, const char *instructions, const char *prompt,
               uint64_t deadline_us, struct chat **ret, struct err *err)
 {
@@ -111,7 +131,7 @@ int chat_open(const struct eval_model *model, const char *instructions, const ch
 	c->wire = eval_wire_find(model->api);
 	c->model = model;
 	c->deadline_us = deadline_us;
-	key = getenv(model->key_env ? model->key_env : c->wire->key_env);
+	key = getenv(key_name(model));
 	if (key && *key)
 		c->key = xasprintf("%s%s", c->wire->key_prefix, key);
 	c->messages = json_pack("[{s:s, s:s}]", "role", "user", "content", prompt);

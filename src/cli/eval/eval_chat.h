@@ -29,6 +29,9 @@ struct chat_tokens {
 	uint64_t input, output;
 };
 
+/* Fails where a key is needed and the environment has none: the providers need one, and so does a
+ * model whose key_env is said. */
+must_check int chat_check_key(const struct eval_model *model, struct err *err);
 /* Connects. deadline_us is of the steady clock: no answer is awaited past it. */
 must_check int chat_open(const struct eval_model *model, const char *instructions,
                          const char *prompt, uint64_t deadline_us, struct chat **ret,

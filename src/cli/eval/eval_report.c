@@ -88,8 +88,8 @@ void eval_report_row(const struct eval_row *row)
 	if (s->repeat > 1)
 		printf("  %" PRIu64 "/%" PRIu64 " (%.0f %% needed)", eval_row_passed(row),
 		       s->repeat, s->threshold * 100);
-	printf("  %.1f s  %s %s\n", (double)sums.time_ms / (double)s->repeat / 1000, cost,
-	       row->results[0].currency);
+	printf("  %.1f s  %s%s%s\n", (double)sums.time_ms / (double)s->repeat / 1000, cost,
+	       *row->results[0].currency ? " " : "", row->results[0].currency);
 	for (uint64_t i = 0; i < s->repeat; i++)
 		print_run(row, i);
 	(void)fflush(stdout);

@@ -7,6 +7,7 @@
 #include "cli/eval/eval_judge.h"
 #include "cli/frame/command.h"
 #include "cli/session/fresh.h"
+#include "cli/session/own_command.h"
 #include "cli/session/script_language.h"
 #include "cli/session/spec.h"
 
@@ -24,6 +25,8 @@ struct run {
 	const struct eval_suite *suite;
 	const struct eval_case *c;
 	struct eval_result *result;
+	char *user;      /* of its commands by the template, or NULL */
+	char *directory; /* where its commands begin; NULL: the home, where relative paths begin */
 	uint64_t deadline_us;
 };
 
@@ -47,6 +50,7 @@ int eval_run_spec(const struct eval_case *c, json_t **ret, struct err *err)
 	const struct eval_settings *s = &c->settings;
 	const char *tag = xasprintf("eval=%s", c->name);
 	struct sandbox_opts opts = {.template = s->template,
+	                            .image = s->image,
 	                            .snapshot = s->snapshot,
 	                            .tags = {&tag, 1},
 	                            .env = c->env,
@@ -95,16 +99,26 @@ static ssize_t take_text(void *arg, char *data, size_t size, struct err *err)
 	return (ssize_t)n;
 }
 
+/* What a program in the sandbox means by it; for free(). */
+static char *path_inside(const struct run *run, const char *name)
+{
+	return name[0] == '/' || !run->directory ? xstrdup(name)
+	                                         : xasprintf("%s/%s", run->directory, name);
+}
+
 static int put_file(struct run *run, const char *name, const char *text, struct err *err)
 {
 	struct text_source source = {text, strlen(text)};
 	const struct remote_request request = {
 		.source = take_text, .source_arg = &source, .source_len = (int64_t)source.left};
 	char *path = remote_path("sandboxes", run->result->sandbox, "files");
+	auto_free char *inside = path_inside(run, name);
 	int r;
 
-	path = remote_query(path, "path", name);
+	path = remote_query(path, "path", inside);
 	path = remote_query(path, "parents", "1");
+	if (run->user)
+		path = remote_query(path, "user", run->user);
 	r = remote_exchange(run->lane->remote, "PUT", path, &request, NULL, err);
 	free(path);
 	return r < 0 ? err_prefix(err, "files.%.80s", name) : 0;
@@ -162,8 +176,10 @@ static int exec(struct run *run, json_t *body, struct err *err)
 static int run_code(struct run *run, const struct language *language, const char *code,
                     struct err *err)
 {
-	auto_free char *file = xasprintf("main.%s", language->extension);
-	auto_free char *word = xasprintf("./%s", file);
+	/* Where commands begin elsewhere than at home the user may not write. */
+	const char *place = run->directory ? "/tmp/" : "";
+	auto_free char *file = xasprintf("%smain.%s", place, language->extension);
+	auto_free char *word = xasprintf("%s%s", run->directory ? "" : "./", file);
 	auto_json json_t *body = json_pack("{s:[s,s]}", "argv", language->program, word);
 	int r = put_file(run, file, code, err);
 
@@ -322,10 +338,13 @@ static int check(struct run *run, struct err *err)
 static int read_file(struct run *run, const char *name, char **ret, struct err *err)
 {
 	char *path = remote_path("sandboxes", run->result->sandbox, "files");
+	auto_free char *inside = path_inside(run, name);
 	struct buf text = BUF_INIT(FILE_MAX);
 	int r;
 
-	path = remote_query(path, "path", name);
+	path = remote_query(path, "path", inside);
+	if (run->user)
+		path = remote_query(path, "user", run->user);
 	r = remote_begin(run->lane->remote, "GET", path, &(struct remote_request){.accept = "*/*"},
 	                 err);
 	free(path);
@@ -377,6 +396,9 @@ static int try_case(struct run *run, struct err *err)
 {
 	int r = create(run, err);
 
+	if (r == 0)
+		own_place_read(run->lane->remote, run->result->sandbox, &run->directory,
+		               &run->user);
 	if (r == 0)
 		r = put_files(run, err);
 	if (r == 0)
@@ -437,4 +459,6 @@ void eval_run(struct eval_lane *lane, const struct eval_suite *suite, const stru
 	if (lane->is_stopped(lane))
 		ret->verdict = EVAL_NOT_RUN;
 	leave(&run);
+	free(run.directory);
+	free(run.user);
 }

@@ -134,7 +134,7 @@ static int read_amount(const char *prefix, const char *name, const json_t *value
 	return 0;
 }
 
-#define N_SETTINGS 12
+#define N_SETTINGS 13
 
 struct raw_settings {
 	json_t *packages, *allow, *timeout, *memory;
@@ -146,6 +146,7 @@ static void settings_rows(struct eval_settings *s, struct raw_settings *raw,
 {
 	const struct json_field all[N_SETTINGS] = {
 		{"template", JSON_FIELD_STRING, &s->template, .min = 1},
+		{"image", JSON_FIELD_STRING, &s->image, .min = 1},
 		{"snapshot", JSON_FIELD_STRING, &s->snapshot, .min = 1},
 		{"network", JSON_FIELD_STRING, &s->network, .min = 1},
 		{"language", JSON_FIELD_STRING, &s->language},
@@ -180,7 +181,7 @@ static int finish_settings(struct eval_settings *s, const struct raw_settings *r
 		return err_field(err, path, "must be a size such as \"512m\" or \"2g\"");
 	(void)snprintf(path, sizeof(path), "%slanguage", prefix);
 	if (s->language && !language_by_name(s->language))
-		return err_field(err, path, "'%s' is none of " LANGUAGE_NAMES, s->language);
+		return err_field(err, path, "'%s' is not one of " LANGUAGE_NAMES, s->language);
 	s->language = language_full_name(s->language);
 	return 0;
 }
@@ -306,6 +307,14 @@ static int check_work(const struct eval_case *c, const char *prefix, struct err 
 	return err_hint(err, "it needs one of prompt, code and command");
 }
 
+/* A case that says what its sandbox starts from has nothing of its file's. */
+static void drop_origin(struct eval_settings *s, const json_t *tree)
+{
+	if (json_object_get(tree, "template") || json_object_get(tree, "image") ||
+	    json_object_get(tree, "snapshot"))
+		s->template = s->image = s->snapshot = NULL;
+}
+
 static int read_case(struct eval_case *c, const char *prefix, const json_t *tree, struct err *err)
 {
 	char names[N_CLAIM_FIELDS][CLAIM_NAME];
@@ -329,6 +338,7 @@ static int read_case(struct eval_case *c, const char *prefix, const json_t *tree
 	size_t n = N_SETTINGS;
 	int r;
 
+	drop_origin(&c->settings, tree);
 	settings_rows(&c->settings, &raw, rows);
 	memcpy(rows + n, own, sizeof(own));
 	n += ARRAY_SIZE(own);

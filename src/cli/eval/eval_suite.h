@@ -22,7 +22,7 @@ struct eval_claim {
 };
 
 struct eval_settings {
-	const char *template, *snapshot, *network, *language, *instructions;
+	const char *template, *image, *snapshot, *network, *language, *instructions;
 	struct opt_list packages, allow; /* the arrays are the settings' own */
 	uint64_t memory_mib, timeout_ms, repeat, max_turns;
 	double threshold; /* the part of its runs that must pass */

@@ -31,13 +31,14 @@ static json_t *write_order(const struct cluster_opts *o, const struct cluster_se
 	char host[64];
 
 	name_of_host(host, sizeof(host));
-	return json_pack("{ss ss ss ss* ss* ss* ss ss* ss* sI sI sI sb}", "command", command,
+	return json_pack("{ss ss ss ss* ss* ss* ss ss* ss* sI sI sI sI sb}", "command", command,
 	                 "data_dir", s->data_dir, "run_dir", s->run_dir, "postgres", s->postgres,
 	                 "address", o->address ? o->address : s->address, "owner", o->owner, "name",
 	                 o->name ? o->name : host, "token", token, "node", o->node, "lifetime_s",
 	                 (json_int_t)(o->lifetime_ms / 1000), "fence_after_ms",
 	                 (json_int_t)o->fence_after_ms, "lost_after_ms",
-	                 (json_int_t)o->lost_after_ms, "replace", o->is_replacing);
+	                 (json_int_t)o->lost_after_ms, "certificate_s",
+	                 (json_int_t)(s->certificate_ms / 1000), "replace", o->is_replacing);
 }
 
 static int read_answer(int fd, struct buf *text)

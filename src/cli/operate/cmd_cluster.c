@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A cluster as a whole: made, kept up to date, and looked at. */
+#include "base/clock.h"
 #include "cli/frame/group.h"
 #include "cli/operate/cluster_order.h"
 #include "cli/term/text.h"
@@ -84,6 +85,40 @@ static int invite(struct command *c, struct err *err)
 	return 0;
 }
 
+static void print_collection(const json_t *c)
+{
+	const char *state = command_text(c, "state");
+	char bytes[16], waiting[16], when[16];
+	const json_t *name;
+	size_t i;
+
+	if (json_object_get(c, "at_us")) {
+		const uint64_t at_us = command_number(c, "at_us"), now_us = clock_wall_us();
+
+		text_bytes(command_number(c, "bytes"), bytes);
+		text_bytes(command_number(c, "waiting_bytes"), waiting);
+		text_age(now_us > at_us ? now_us - at_us : 0, when);
+		printf("           %" PRIu64 " objects, %s; of these nobody needs %" PRIu64
+		       ", %s, which wait for a day; %" PRIu64 " were removed (%s, %s ago)\n",
+		       command_number(c, "objects"), bytes, command_number(c, "waiting"), waiting,
+		       command_number(c, "removed"), command_text(c, "node"), when);
+	}
+	if (strcmp(state, "off") == 0)
+		printf("           this node removes nothing (`objects_collect` under "
+		       "[cluster])\n");
+	json_array_foreach(json_object_get(c, "untold"), i, name)
+	{
+		printf("%s%s",
+		       i == 0 ? "           nothing is removed before these nodes have told "
+		                "what they have: "
+		              : ", ",
+		       json_string_value(name) ? json_string_value(name) : "?");
+	}
+	if (i > 0)
+		printf("\n           start them, or: cloche node rm NAME\n");
+	print_problem(json_object_get(c, "problem"));
+}
+
 static void print_objects(const json_t *objects)
 {
 	if (!objects) {
@@ -94,6 +129,7 @@ static void print_objects(const json_t *objects)
 	printf("objects    %s: %s\n", command_text(objects, "place"),
 	       command_text(objects, "state"));
 	print_problem(json_object_get(objects, "problem"));
+	print_collection(json_object_get(objects, "collection"));
 }
 
 static void print_status(const json_t *s)
@@ -174,9 +210,9 @@ static int map(struct command *c, struct err *err)
 
 static const struct subcommand subcommands[] = {
 	{"status", status, "[OPTIONS]",
-         "Says how this node is in its cluster, and how the others are, with what to do for each "
-         "trouble.\nIt is held (it has its right), fenced (the database has not answered for too "
-         "long), out or lost.\nEnds with 0 if this node is held, else with 1.",
+         "Shows the state of this node and of the others, and what to do about each problem.\nA "
+         "node is held (all is well), fenced (the database has not answered for too long), out "
+         "(it has to join again) or lost.\nExits with 0 if this node is held, else with 1.",
          "  cloche cluster status\n"
          "  cloche cluster status --json | jq -r .problem.code",
          .n_opts = 1},
@@ -189,9 +225,9 @@ static const struct subcommand subcommands[] = {
          "  cloche cluster init --owner 'host=db.example dbname=cloche user=postgres'",
          .n_opts = 7},
 	{"invite", invite, "[OPTIONS]",
-         "Prints a token with which one other machine can join, once, within an hour.\nIt works on "
-         "the node that made the cluster, whose member signs the other's certificate: it must "
-         "run.",
+         "Prints a token with which one other machine can join, once, within an hour.\nCall it on "
+         "the node that made the cluster, and keep cloche running there until the other one has "
+         "joined: it signs its certificate.",
          "  cloche cluster invite\n"
          "  cloche cluster invite --lifetime 10m",
          .first_opt = 7, .n_opts = 2},
@@ -210,9 +246,9 @@ static const struct subcommand subcommands[] = {
 
 static const struct group group = {
 	.name = "cluster",
-	.about = "Several machines as one, by a PostgreSQL database that they share. Each has its "
-		 "connection string in the setting `postgres` under [cluster].\nFor root, on the "
-		 "machine itself.",
+	.about = "Makes several machines one. They share a PostgreSQL database, which the setting "
+		 "`postgres` under [cluster] names on each of them.\nFor root, on the machine "
+		 "itself.",
 	.subcommands = subcommands,
 	.n_subcommands = ARRAY_SIZE(subcommands),
 	.usual = &subcommands[0],

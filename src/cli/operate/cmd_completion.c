@@ -38,7 +38,7 @@ static int print_script(const char *shell, struct err *err)
 			(void)fwrite(scripts[i].text, 1, scripts[i].len, stdout);
 			return 0;
 		}
-	return err_set(err, ERR_INVALID_FIELD, 0, "'%s' is none of bash, zsh, fish", shell);
+	return err_set(err, ERR_INVALID_FIELD, 0, "'%s' is not bash, zsh or fish", shell);
 }
 
 /* In the child: what it prints is read by the parent. */

@@ -23,7 +23,7 @@
 
 struct events_opts {
 	bool follow, all, audit;
-	const char *sandbox, *type;
+	const char *sandbox, *type, *node;
 	const char *who, *address, *text, *since, *until;
 	bool newest;
 	uint64_t after, before, limit;
@@ -156,7 +156,7 @@ static int ask(struct log_reader *reader, struct err *err)
 	} words[] = {
 		{"sandbox_id", opts->sandbox}, {"type", opts->type}, {"who", opts->who},
 		{"address", opts->address},    {"text", opts->text}, {"since", reader->since},
-		{"until", reader->until},
+		{"until", reader->until},      {"node", opts->node},
 	};
 	char *path = add_place(reader, remote_path("events"));
 	int r;
@@ -261,6 +261,8 @@ int cmd_events(int argc, char **argv)
 		{0, "before", OPT_NUMBER, &opts.before, "SEQ",
 	         "with --newest: only entries before this number"},
 		{0, "limit", OPT_NUMBER, &opts.limit, "N", "at most this many entries"},
+		{0, "node", OPT_TEXT, &opts.node, "NODE",
+	         "the log of this node of a cluster (without it, of the one that is asked)"},
 		{0, "audit", OPT_FLAG, &opts.audit, NULL,
 	         "the audit log: reads of content, and writes that are no events"},
 		{'a', "all", OPT_FLAG, &opts.all, NULL,

@@ -53,7 +53,7 @@ int cmd_mcp(int argc, char **argv)
 	const struct opt rows[] = {
 		SANDBOX_OPT_ROWS(o.sandbox),
 		{0, "timeout", OPT_MS, &o.timeout_ms, "TIME",
-	         "end a sandbox this long after its creation (default: 24h)"},
+	         "end a sandbox this long after its start (default: 24h)"},
 		{0, "idle-timeout", OPT_MS, &o.idle_timeout_ms, "TIME",
 	         "end it when nothing ran in it for this long (default: 30m)"},
 		{0, "sandbox", OPT_TEXT, &o.given, "NAME",

@@ -101,22 +101,20 @@ static int rm(struct command *c, struct err *err)
 
 static const struct subcommand subcommands[] = {
 	{"ls", ls, "[OPTIONS]",
-         "Lists the nodes of the cluster that this machine is in.\nEach is up, silent (not heard "
-         "of "
-         "for longer than a fence takes), fenced (others have taken its right), lost or new.\nWhat "
-         "to do about what is wrong: `cloche cluster status`.",
+         "Lists the nodes of the cluster that this machine is in.\nEach is up, silent (nothing "
+         "was heard of it for too long), fenced (it may not act until it has joined again), lost "
+         "or new.\n`cloche cluster status` says what to do about problems.",
          "  cloche node ls", .n_opts = 1},
 	{"join", join, "[OPTIONS] TOKEN",
          "Lets this machine join a cluster, with a token of `cloche cluster invite`.\nThe settings "
          "must name the cluster's database (`postgres` under [cluster]). It waits for the node "
-         "that invited to\nsign this one's certificate; if that takes too long, say it again.",
+         "that invited to\nsign this one's certificate; if that takes too long, run the command "
+         "again.",
          "  cloche node join cloche-join-eyJ2ZXJzaW9uIjox…", .n_words = 1, .n_opts = 4},
 	{"cordon", cordon, "[OPTIONS] [NAME]",
-         "Lets a node make no new sandboxes, until `cloche node uncordon`; those that it has go "
-         "on, "
-         "and calls to them too.\nOn the machine itself it takes no name. For another node it "
-         "takes "
-         "the database's owner, as no node may put out another.",
+         "Stops a node from making new sandboxes, until `cloche node uncordon`. Those that it has "
+         "go on, and can be called.\nOn the machine itself, give no name. For another node, give "
+         "the login of the database's owner: no node may cordon another.",
          "  cloche node cordon\n"
          "  cloche node cordon node3 --owner 'host=db.example dbname=cloche user=postgres'",
          .n_more = 1, .first_opt = 4, .n_opts = 2},

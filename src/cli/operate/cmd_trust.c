@@ -54,7 +54,8 @@ static int check_words(const json_t *reply, struct err *err)
 		is_good = is_good && text && !text[strspn(text, "0123456789ABCDEF:")];
 	}
 	if (!is_good)
-		return err_set(err, ERR_INTERNAL, 0, "the daemon has told an odd name");
+		return err_set(err, ERR_INTERNAL, 0,
+		               "the daemon has returned a name that cannot be right");
 	if (*address)
 		return 0;
 	(void)err_set(err, ERR_UNSUPPORTED, 0, "the daemon listens on a unix socket only");

@@ -55,6 +55,7 @@ static int fetch(struct command *c, struct report *ret, struct err *err)
 
 		if (r < 0)
 			return r;
+		remote_note_incomplete(c->remote, page);
 		(void)json_array_extend(ret->rows, json_object_get(page, "rows"));
 		free(ret->currency);
 		ret->currency = xstrdup(command_text(page, "currency"));
@@ -178,6 +179,7 @@ static int usage(struct command *c, struct err *err)
 
 	if (r < 0)
 		return r;
+	remote_tell_incomplete(c->remote);
 	if (c->common.json)
 		command_print_json(report.rows);
 	else if (opts->csv)

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 
 #define GRACE_MS    2000 /* from TERM to KILL */
 #define LEAVE_AFTER 3    /* Ctrl-C this often means now, whatever stays behind */
@@ -60,7 +61,11 @@ static void pass_on(struct interrupt *i, int signo)
 {
 	switch (signo) {
 	case SIGINT:
-		if (++i->n_interrupts == 1)
+		if (++i->n_interrupts == 1 && !i->remote)
+			(void)fprintf(stderr,
+			              "\ncloche: the sandbox is still being made, and is removed "
+			              "when it is there; to end now, press Ctrl-C twice more\n");
+		else if (i->n_interrupts == 1)
 			send_signal(i, SIGINT, /* tree= */ false);
 		else
 			send_signal(i, SIGKILL, /* tree= */ true);

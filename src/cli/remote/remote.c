@@ -385,6 +385,14 @@ int remote_call(struct remote *r, const char *method, const char *path, const js
 	return remote_exchange(r, method, path, &(struct remote_request){.body = body}, ret, err);
 }
 
+void remote_note_incomplete(struct remote *r, const json_t *reply)
+{
+	if (json_array_size(json_object_get(reply, "incomplete")) == 0)
+		return;
+	json_decref(r->incomplete);
+	r->incomplete = json_incref(json_object_get(reply, "incomplete"));
+}
+
 int remote_list(struct remote *r, const char *path, const char *name, json_t *list, struct err *err)
 {
 	auto_free char *cursor = NULL;
@@ -404,10 +412,7 @@ int remote_list(struct remote *r, const char *path, const char *name, json_t *li
 			return result;
 		(void)json_array_extend(list, json_object_get(reply, name));
 		next = json_string_value(json_object_get(reply, "next_cursor"));
-		if (json_array_size(json_object_get(reply, "incomplete")) > 0) {
-			json_decref(r->incomplete);
-			r->incomplete = json_incref(json_object_get(reply, "incomplete"));
-		}
+		remote_note_incomplete(r, reply);
 		free(cursor);
 		cursor = next ? xstrdup(next) : NULL;
 	} while (cursor);

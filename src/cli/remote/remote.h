@@ -57,6 +57,8 @@ must_check int remote_call(struct remote *r, const char *method, const char *pat
 /* Adds all pages of a list, the array `name` of each, to *list. */
 must_check int remote_list(struct remote *r, const char *path, const char *name, json_t *list,
                            struct err *err);
+/* Keeps what a reply says of nodes that did not answer, for remote_tell_incomplete(). */
+void remote_note_incomplete(struct remote *r, const json_t *reply);
 /* Says on stderr what the last list may lack: nodes of a cluster that did not answer. */
 void remote_tell_incomplete(const struct remote *r);
 

@@ -17,18 +17,38 @@ int fresh_private_daemon(struct interrupt *interrupt, struct private_daemon **re
 	return r < 0 ? r : remote_open_at(private_daemon_url(*ret_daemon), NULL, ret_remote, err);
 }
 
-int fresh_open(struct command *c, bool is_standalone, bool is_kept, struct interrupt *interrupt,
-               struct private_daemon **ret_daemon, struct err *err)
+static int open_daemon(struct command *c, bool is_standalone, const char *needs_daemon,
+                       struct interrupt *interrupt, struct private_daemon **ret_daemon,
+                       struct err *err)
 {
 	int r = is_standalone ? -ENOTCONN : remote_open(&c->common, &c->remote, err);
 
 	if (r != -ENOTCONN)
 		return r;
-	if (is_kept)
+	if (needs_daemon)
 		return err_set(
 			err, ERR_UNAVAILABLE, 0,
-			"--keep needs a running daemon: a daemon for this run ends with the run");
+			"%s needs a running daemon: one that this command starts ends with it",
+			needs_daemon);
 	return fresh_private_daemon(interrupt, ret_daemon, &c->remote, err);
+}
+
+int fresh_run(struct command *c, bool is_standalone, const char *needs_daemon,
+              int (*run)(struct command *c, struct interrupt *interrupt, void *arg,
+                         struct err *err),
+              void *arg, struct err *err)
+{
+	auto_call(interrupt_stopp) struct interrupt *interrupt = NULL;
+	auto_call(private_daemon_stopp) struct private_daemon *own = NULL;
+	int r = interrupt_start(&interrupt, err);
+
+	if (r == 0)
+		r = open_daemon(c, is_standalone, needs_daemon, interrupt, &own, err);
+	if (r == 0)
+		r = run(c, interrupt, arg, err);
+	if (r == -EINTR && interrupt_signal(interrupt))
+		return EXIT_SIGNAL + interrupt_signal(interrupt);
+	return r;
 }
 
 /* Templates that come with cloche and have the language. */

@@ -193,7 +193,7 @@ static int report_failure(const struct private_daemon *h, struct err *err)
 	find_reason(log, reason, sizeof(reason));
 	(void)err_set(err, ERR_UNAVAILABLE, 0, "the daemon for this run did not start: %s",
 	              *reason ? reason : "it did not say why");
-	return err_hint(err, "'sudo cloche doctor' tells what this host lacks");
+	return err_hint(err, "'sudo cloche doctor' shows what this host lacks");
 }
 
 static int await_ready(struct private_daemon *h, struct interrupt *interrupt, struct err *err)

@@ -14,6 +14,7 @@ void sandbox_opts_done(struct sandbox_opts *s)
 	opt_list_done(&s->allow);
 	opt_list_done(&s->packages);
 	opt_list_done(&s->volumes);
+	opt_list_done(&s->results);
 }
 
 #define IS_GIVEN(l, member, name, ...) || (l)->name > 0
@@ -26,7 +27,7 @@ bool sandbox_opts_are_given(const struct sandbox_opts *s)
 {
 	return s->name || s->group || s->alias || s->template || s->image || s->pull ||
 	       s->snapshot || s->engine || s->min_grade || s->tags.n || s->env.n || s->network ||
-	       s->allow.n || s->packages.n || s->volumes.n || s->wait_ms ||
+	       s->allow.n || s->packages.n || s->volumes.n || s->results.n || s->wait_ms ||
 	       limits_are_given(&s->limits);
 }
 
@@ -201,6 +202,17 @@ char *tag_to_query(const char *tag)
 	return query;
 }
 
+int result_opts_to_json(const struct opt_list *results, json_t *body, struct err *err)
+{
+	json_t *paths;
+	int r;
+
+	if (results->n == 0)
+		return 0;
+	r = argv_to_json((char *const *)unconst(results->items), results->n, &paths, err);
+	return r < 0 ? r : json_object_set_new(body, "results", paths);
+}
+
 int sandbox_opts_to_json(const struct sandbox_opts *s, uint64_t timeout_ms, json_t **ret,
                          struct err *err)
 {
@@ -225,6 +237,8 @@ int sandbox_opts_to_json(const struct sandbox_opts *s, uint64_t timeout_ms, json
 	r = packages_to_json(&s->packages, s->language, body, err);
 	if (r == 0)
 		r = volumes_to_json(&s->volumes, body, err);
+	if (r == 0)
+		r = result_opts_to_json(&s->results, body, err);
 	if (r == 0)
 		r = tags_to_json(&s->tags, &map, err);
 	if (r < 0)

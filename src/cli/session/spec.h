@@ -20,7 +20,7 @@ struct limit_opts {
 
 struct sandbox_opts {
 	const char *name, *group, *alias, *template, *image, *pull, *snapshot, *engine, *min_grade;
-	struct opt_list tags, env, allow, packages, volumes;
+	struct opt_list tags, env, allow, packages, volumes, results;
 	const char *language; /* that bare names of packages are of; or NULL */
 	const char *network;  /* deny-all, allow-all, or a file with a policy */
 	struct limit_opts limits;
@@ -65,11 +65,13 @@ struct life_opts { /* of one that stays */
 	{0,   "engine",    OPT_TEXT,    &(s).engine,     "NAME",  "auto, jail or vm"}, \
 	{0,   "min-grade", OPT_TEXT,    &(s).min_grade,  "GRADE", "refuse weaker isolation: process, emulated or hardware"}, \
 	{0,   "wait",      OPT_MS,      &(s).wait_ms,    "TIME",  "wait this long for room while the project's quota or the host is full, instead of being refused"}
+#define RESULT_OPT_ROW(list) \
+	{0, "result", OPT_LIST, &(list), "PATH", "keep this file or directory when it ends, for 'cloche results'; may be repeated"}
 /* clang-format on */
 
 /* clang-format off */
 #define LIFE_OPT_ROWS(l) \
-	{0, "timeout",       OPT_MS,   &(l).timeout_ms,      "TIME",   "end it this long after its creation (default: the daemon's)"}, \
+	{0, "timeout",       OPT_MS,   &(l).timeout_ms,      "TIME",   "end it this long after its start (default: the daemon's)"}, \
 	{0, "idle-timeout",  OPT_MS,   &(l).idle_timeout_ms, "TIME",   "end it when nothing ran in it for this long"}, \
 	{0, "on-timeout",    OPT_TEXT, &(l).on_timeout,      "ACTION", "what happens then: delete, stop or pause (default: delete, or stop if persistent)"}, \
 	{0, "on-idle",       OPT_TEXT, &(l).on_idle,         "ACTION", "what happens after --idle-timeout, if not the same; with pause, the next command resumes it"}, \
@@ -86,6 +88,8 @@ bool sandbox_opts_are_given(const struct sandbox_opts *s); /* any of them */
 must_check int sandbox_opts_to_json(const struct sandbox_opts *s, uint64_t timeout_ms, json_t **ret,
                                     struct err *err);
 
+/* What --result asks for. */
+must_check int result_opts_to_json(const struct opt_list *results, json_t *body, struct err *err);
 /* What --network and --allow ask for; *ret is NULL where neither does. */
 must_check int network_to_json(const char *network, const struct opt_list *allow, json_t **ret,
                                struct err *err);

@@ -71,7 +71,8 @@ static const struct subcommand subcommands[] = {
          "app-1.2.\n"
          "With --username, the password is taken from $CLOCHE_REGISTRY_PASSWORD; secret://NAME "
          "means a\n"
-         "secret of the project. It goes to the registry alone, and never into the sandbox.",
+         "secret of the project. It goes to the registry alone, and never into the sandbox. The\n"
+         "pull goes on if this command is interrupted, unless it still waits for its turn.",
          "  cloche template pull registry.example.com/team/app:1.2\n"
          "  cloche template pull --name app --username bot registry.example.com/team/app:1.2",
          .n_words = 1, .first_opt = 22, .n_opts = 6},

@@ -50,7 +50,8 @@ int e2b_set_network(struct http_req *req, struct err *err);
 /* metrics.c, snapshots.c, templates.c */
 int e2b_get_metrics(struct http_req *req, struct err *err);
 int e2b_get_batch_metrics(struct http_req *req, struct err *err);
-int e2b_get_logs(struct http_req *req, struct err *err); /* logs.c */
+int e2b_get_logs_v1(struct http_req *req, struct err *err); /* logs.c */
+int e2b_get_logs(struct http_req *req, struct err *err);
 int e2b_create_snapshot(struct http_req *req, struct err *err);
 int e2b_list_snapshots(struct http_req *req, struct err *err);
 int e2b_fork_sandbox(struct http_req *req, struct err *err);

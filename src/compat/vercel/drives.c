@@ -17,7 +17,6 @@
 
 #define LIMIT_DEFAULT 20
 #define LIMIT_MAX     50
-#define DRIVES_MAX    1000
 #define REGION        "iad1" /* as of all else here (describe.c) */
 
 static const char *note_of(const struct volume_facts *f, const char *name, const char *otherwise)
@@ -75,42 +74,40 @@ static void put_item(struct json_writer *w, const void *object)
 
 struct pick {
 	const struct page_query *query;
-	struct page_item items[DRIVES_MAX];
-	size_t n;
+	struct page_items *items;
 };
 
 static void pick_one(const struct volume *v, void *arg)
 {
-	struct pick *p = arg;
-	const char *prefix = p->query->name_prefix, *by = p->query->sort_by;
+	const struct pick *p = arg;
+	const char *prefix = p->query->name_prefix;
 	struct volume_facts f;
 
 	volume_facts(v, &f);
-	if (p->n == DRIVES_MAX || (prefix && strncmp(f.name, prefix, strlen(prefix)) != 0))
-		return;
-	p->items[p->n++] =
-		(struct page_item){.id = f.id,
-	                           .object = v,
-	                           .at_ms = f.created_us / 1000,
-	                           .text = by && strcmp(by, "name") == 0 ? f.name : NULL};
+	if (!prefix || strncmp(f.name, prefix, strlen(prefix)) == 0)
+		page_add(p->items, f.id, v, f.created_us / 1000,
+		         page_sorts_by(p->query, "name") ? f.name : NULL);
+}
+
+static void collect(struct http_req *req, const struct page_query *q, struct page_items *ret)
+{
+	const struct api *api = http_app_arg(req);
+	struct pick p = {q, ret};
+
+	volume_list(api->fleet, caller_project(req), pick_one, &p);
 }
 
 int vercel_list_drives(struct http_req *req, struct err *err)
 {
-	const struct api *api = http_app_arg(req);
-	struct page_query q;
-	struct reply reply;
-	struct pick *p;
-	int r = page_read(req, LIMIT_DEFAULT, LIMIT_MAX, &q, err);
+	static const struct page_kind kind = {.array = "drives",
+	                                      .id_field = "id",
+	                                      .sorts = {"createdAt", "name"},
+	                                      .limit_default = LIMIT_DEFAULT,
+	                                      .limit_max = LIMIT_MAX,
+	                                      .collect = collect,
+	                                      .put = put_item};
 
-	if (r < 0)
-		return r;
-	p = xnew0(struct pick);
-	p->query = &q;
-	volume_list(api->fleet, caller_project(req), pick_one, p);
-	page_put(reply_begin(&reply), "drives", &q, p->items, p->n, put_item);
-	free(p);
-	return reply_send(&reply, req, 200, err);
+	return page_list(req, &kind, err);
 }
 
 static void on_made(struct volume *v, const struct err *err, void *arg)
@@ -196,7 +193,9 @@ int vercel_fork_drive(struct http_req *req, struct err *err)
 
 	if (r == 0 && !wish.name)
 		r = err_field(err, "name", "is missing");
-	if (r < 0)
+	if (r == 0)
+		r = lead_elsewhere(req, err);
+	if (r != 0)
 		return r;
 	wish.source = find_drive(req, err);
 	if (!wish.source)

@@ -32,7 +32,7 @@ struct vercel_sandbox *vercel_sandbox_find(struct vercel *v, const char *project
                                            const char *space, const char *name)
 {
 	list_for_each (&v->sandboxes, struct vercel_sandbox, box, link)
-		if (!box->is_doomed && strcmp(box->name, name) == 0 &&
+		if (!box->is_doomed && !box->is_unnamed && strcmp(box->name, name) == 0 &&
 		    strcmp(box->space, space) == 0 && strcmp(box->project_id, project_id) == 0)
 			return box;
 	return NULL;

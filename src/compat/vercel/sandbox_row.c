@@ -148,6 +148,14 @@ struct vercel_sandbox *vercel_sandbox_new(struct vercel *v, const char *project_
 	return box;
 }
 
+struct vercel_sandbox *vercel_sandbox_by_id(const struct vercel *v, const char *id)
+{
+	list_for_each (&v->sandboxes, struct vercel_sandbox, box, link)
+		if (strcmp(box->id, id) == 0)
+			return box;
+	return NULL;
+}
+
 void vercel_sandbox_free(struct vercel_sandbox *box)
 {
 	list_for_each (&box->sessions, struct vercel_session, s, link)
@@ -168,6 +176,7 @@ void vercel_sandbox_remove(struct vercel_sandbox *box)
 
 	if (store_delete_face(box->vercel->api->store, box->id, &err) < 0)
 		log_error("vercel.not_saved", "id=%s error='%s'", box->id, err.message);
+	vercel_name_give(box);
 	vercel_sandbox_free(box);
 }
 

@@ -17,10 +17,14 @@
 #define LIST_DEFAULT 20
 #define LIST_MAX     50
 
-/* A request that waits for a sandbox to run. */
+/* A request that waits for a sandbox to run, and one that makes it in a cluster for its name, too.
+ * Both are asked for at once: the name is another one's only if two are made at the same moment. */
 struct waiting {
 	struct late_reply late;
-	bool is_resumed;
+	struct vercel *vercel;
+	char box_id[ID_SIZE];
+	unsigned n_open; /* of the two */
+	bool is_resumed, has_failed;
 };
 
 static void put_all(struct json_writer *w, const struct vercel_sandbox *box)
@@ -30,28 +34,69 @@ static void put_all(struct json_writer *w, const struct vercel_sandbox *box)
 	put_routes(w, "routes", box);
 }
 
-static void on_running(struct vercel_sandbox *box, const struct err *err, void *arg)
+/* One of the two has come. A failure is told at once, and the other one is waited for. */
+static void note(struct waiting *w, const struct err *err)
 {
-	struct waiting w = *(struct waiting *)arg;
-	struct http_req *req = late_reply_take(arg, err);
+	const struct waiting was = *w;
+	const struct vercel_sandbox *box;
 	struct json_writer *out;
+	struct http_req *req;
 	struct reply reply;
 
-	if (!req)
+	if (err && !was.has_failed && was.late.req)
+		http_reply_err(was.late.req, err);
+	w->has_failed |= err != NULL;
+	if (--w->n_open > 0)
+		return;
+	req = late_reply_take(w, NULL);
+	box = vercel_sandbox_by_id(was.vercel, was.box_id);
+	if (!req || err || was.has_failed || !box)
 		return;
 	out = reply_begin(&reply);
 	put_all(out, box);
-	json_put_bool(out, "resumed", w.is_resumed);
+	json_put_bool(out, "resumed", was.is_resumed);
 	reply_send_late(&reply, req, 200);
+}
+
+static void on_running(struct vercel_sandbox *box, const struct err *err, void *arg)
+{
+	(void)box;
+	note(arg, err);
+}
+
+/* err: another sandbox has the name, or nobody can say. Then this one never was anything. */
+static void on_named(const struct err *err, void *arg)
+{
+	const struct vercel_sandbox_stop how = {.is_last = true};
+	struct waiting *w = arg;
+	struct vercel_sandbox *box = vercel_sandbox_by_id(w->vercel, w->box_id);
+	struct err why;
+
+	if (err)
+		why = *err;
+	if (err && err->code == ERR_CONFLICT && box)
+		(void)err_set(&why, ERR_CONFLICT, 0,
+		              "a sandbox named '%s' exists already, on another node", box->name);
+	if (!err && !box) /* it was deleted meanwhile */
+		node_give(w->vercel->api->node, w->box_id, /* with_key= */ false);
+	if (!err && box)
+		box->is_unnamed = false;
+	note(w, err ? &why : NULL);
+	if (err && box)
+		vercel_sandbox_stop(box, &how, NULL, NULL);
 }
 
 static int start_vercel_sandbox(struct http_req *req, struct vercel_sandbox *box, uint64_t wait_ms,
                                 bool is_resume, struct err *err)
 {
+	const bool is_named = !is_resume && node_is_in(box->vercel->api->node);
 	struct waiting *w = late_reply_new(req, sizeof(*w));
 	bool starts;
 	int r;
 
+	w->vercel = box->vercel;
+	memcpy(w->box_id, box->id, sizeof(w->box_id));
+	w->n_open = is_named ? 2 : 1;
 	box->wait_ms = wait_ms;
 	/* on_running() may be called before vercel_sandbox_start() returns, if the sandbox runs
 	 * already. */
@@ -60,6 +105,10 @@ static int start_vercel_sandbox(struct http_req *req, struct vercel_sandbox *box
 		return late_reply_drop(w, r);
 	if (starts)
 		w->is_resumed = is_resume;
+	if (is_named) {
+		box->is_unnamed = true;
+		vercel_name_take(box, on_named, w);
+	}
 	return 0;
 }
 
@@ -86,17 +135,27 @@ static int make_room(struct vercel *v, const char *project_id, struct err *err)
 			oldest = box;
 	}
 	if (n >= VERCEL_SANDBOXES_MAX && !oldest)
-		return err_set(err, ERR_LIMIT, 0, "there are %zu sandboxes, which is the most", n);
+		return err_set(err, ERR_LIMIT, 0, "there are %zu sandboxes, which is the limit", n);
 	if (n >= VERCEL_SANDBOXES_MAX)
 		vercel_sandbox_remove(oldest);
 	return 0;
+}
+
+static bool is_taken(const struct vercel *v, const char *project_id, const char *space,
+                     const char *name)
+{
+	list_for_each (&v->sandboxes, const struct vercel_sandbox, box, link)
+		if (!box->is_doomed && strcmp(box->name, name) == 0 &&
+		    strcmp(box->space, space) == 0 && strcmp(box->project_id, project_id) == 0)
+			return true;
+	return false;
 }
 
 static int check_new(struct http_req *req, const char *space, const char *name, struct err *err)
 {
 	struct vercel *v = vercel_of(req);
 
-	if (vercel_sandbox_find(v, caller_project(req), space, name))
+	if (is_taken(v, caller_project(req), space, name))
 		return err_set(err, ERR_CONFLICT, 0, "a sandbox named '%s' exists already", name);
 	return make_room(v, caller_project(req), err);
 }
@@ -180,7 +239,10 @@ static int create_now(struct http_req *req, uint64_t *ret_wait_ms, struct err *e
 
 int vercel_create_sandbox(struct http_req *req, struct err *err)
 {
-	return create_or_wait_here(req, create_now, err);
+	const struct api *api = http_app_arg(req);
+	int r = api->place ? api->place(req, /* refused= */ NULL, err) : 0;
+
+	return r != 0 ? r : create_or_wait(req, create_now, err);
 }
 
 static int fork_now(struct http_req *req, uint64_t *ret_wait_ms, struct err *err)
@@ -193,8 +255,10 @@ static int fork_now(struct http_req *req, uint64_t *ret_wait_ms, struct err *err
 	int r = create_wait_foreign(req, ret_wait_ms, err);
 
 	if (r == 0)
+		r = lead_elsewhere(req, err);
+	if (r == 0)
 		r = find_vercel_sandbox(req, &box, err);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	vercel_sandbox_config_copy(&config, &box->config);
 	free(take_ptr(config.locked)); /* it is sealed for that one */
@@ -260,35 +324,34 @@ static bool has_tag(const struct vercel_sandbox *box, const char *tag)
 static bool is_listed(const struct vercel_sandbox *box, const char *project_id, const char *space,
                       const struct page_query *q)
 {
-	return !box->is_doomed && vercel_sandbox_session(box) &&
+	return !box->is_doomed && !box->is_unnamed && vercel_sandbox_session(box) &&
 	       strcmp(box->project_id, project_id) == 0 && strcmp(box->space, space) == 0 &&
 	       (!q->name_prefix ||
 	        strncmp(box->name, q->name_prefix, strlen(q->name_prefix)) == 0) &&
 	       (!q->tag || has_tag(box, q->tag));
 }
 
+static void collect(struct http_req *req, const struct page_query *q, struct page_items *ret)
+{
+	const struct vercel *v = vercel_of(req);
+
+	list_for_each (&v->sandboxes, const struct vercel_sandbox, box, link)
+		if (is_listed(box, caller_project(req), space_of(req), q))
+			page_add(ret, box->name, box,
+			         page_sorts_by(q, "statusUpdatedAt") ? box->status_ms
+			                                             : box->created_ms,
+			         page_sorts_by(q, "name") ? box->name : NULL);
+}
+
 int vercel_list_sandboxes(struct http_req *req, struct err *err)
 {
-	struct vercel *v = vercel_of(req);
-	auto_free struct page_item *items = xnew0n(struct page_item, v->n_sandboxes + 1);
-	struct page_query q;
-	struct reply reply;
-	size_t n = 0;
-	int r = page_read(req, LIST_DEFAULT, LIST_MAX, &q, err);
+	static const struct page_kind kind = {.array = "sandboxes",
+	                                      .id_field = "name",
+	                                      .sorts = {"createdAt", "statusUpdatedAt", "name"},
+	                                      .limit_default = LIST_DEFAULT,
+	                                      .limit_max = LIST_MAX,
+	                                      .collect = collect,
+	                                      .put = put_item};
 
-	if (r < 0)
-		return r;
-	list_for_each (&v->sandboxes, const struct vercel_sandbox, box, link) {
-		if (!is_listed(box, caller_project(req), space_of(req), &q))
-			continue;
-		items[n] =
-			(struct page_item){.id = box->id, .object = box, .at_ms = box->created_ms};
-		if (q.sort_by && strcmp(q.sort_by, "name") == 0)
-			items[n].text = box->name;
-		else if (q.sort_by && strcmp(q.sort_by, "statusUpdatedAt") == 0)
-			items[n].at_ms = box->status_ms;
-		n++;
-	}
-	page_put(reply_begin(&reply), "sandboxes", &q, items, n, put_item);
-	return reply_send(&reply, req, 200, err);
+	return page_list(req, &kind, err);
 }

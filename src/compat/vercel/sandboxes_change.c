@@ -50,9 +50,11 @@ int vercel_update_sandbox(struct http_req *req, struct err *err)
 	char snapshot[ID_SIZE];
 	struct sandbox *native;
 	struct vercel_sandbox *box;
-	int r = find_vercel_sandbox(req, &box, err);
+	int r = lead_elsewhere(req, err);
 
-	if (r < 0)
+	if (r == 0)
+		r = find_vercel_sandbox(req, &box, err);
+	if (r != 0)
 		return r;
 	vercel_sandbox_config_copy(&config, &box->config);
 	r = body_read_vercel_sandbox(http_json(req), BODY_UPDATE, &config, &body, err);

@@ -84,18 +84,10 @@ struct session_creation {
 	bool has_source;
 };
 
-static struct vercel_sandbox *find_by_id(const struct vercel *v, const char *id)
-{
-	list_for_each (&v->sandboxes, struct vercel_sandbox, box, link)
-		if (strcmp(box->id, id) == 0)
-			return box;
-	return NULL;
-}
-
 static void on_created(struct sandbox *native, const struct err *err, void *arg)
 {
 	auto_free struct session_creation *creation = arg;
-	struct vercel_sandbox *box = find_by_id(creation->vercel, creation->box_id);
+	struct vercel_sandbox *box = vercel_sandbox_by_id(creation->vercel, creation->box_id);
 	struct vercel_session *s;
 
 	if (!box) {

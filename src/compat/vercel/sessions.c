@@ -22,28 +22,31 @@ static void put_item(struct json_writer *w, const void *object)
 	put_session(w, NULL, object);
 }
 
-int vercel_list_sessions(struct http_req *req, struct err *err)
+static void collect(struct http_req *req, const struct page_query *q, struct page_items *ret)
 {
-	struct vercel *v = vercel_of(req);
-	auto_free struct page_item *items = xnew0n(struct page_item, HASH_COUNT(v->sessions) + 1);
-	struct page_query q;
-	struct reply reply;
-	size_t n = 0;
-	int r = page_read(req, LIST_DEFAULT, LIST_MAX, &q, err);
+	const struct vercel *v = vercel_of(req);
 
-	if (r < 0)
-		return r;
 	list_for_each (&v->sandboxes, const struct vercel_sandbox, box, link) {
-		if (strcmp(box->project_id, caller_project(req)) != 0 ||
+		if (box->is_unnamed || strcmp(box->project_id, caller_project(req)) != 0 ||
 		    strcmp(box->space, space_of(req)) != 0 ||
-		    (q.name && strcmp(box->name, q.name) != 0))
+		    (q->name && strcmp(box->name, q->name) != 0))
 			continue;
 		list_for_each (&box->sessions, const struct vercel_session, s, link)
-			items[n++] = (struct page_item){
-				.id = s->id, .object = s, .at_ms = s->requested_ms};
+			page_add(ret, s->id, s, s->requested_ms, NULL);
 	}
-	page_put(reply_begin(&reply), "sessions", &q, items, n, put_item);
-	return reply_send(&reply, req, 200, err);
+}
+
+int vercel_list_sessions(struct http_req *req, struct err *err)
+{
+	static const struct page_kind kind = {.array = "sessions",
+	                                      .id_field = "id",
+	                                      .sorts = {"requestedAt"},
+	                                      .limit_default = LIST_DEFAULT,
+	                                      .limit_max = LIST_MAX,
+	                                      .collect = collect,
+	                                      .put = put_item};
+
+	return page_list(req, &kind, err);
 }
 
 int vercel_get_session(struct http_req *req, struct err *err)

@@ -19,37 +19,33 @@ static void put_item(struct json_writer *w, const void *object)
 	put_vercel_snapshot(w, NULL, object);
 }
 
-static size_t count_vercel_snapshots(const struct vercel *v)
+static void collect(struct http_req *req, const struct page_query *q, struct page_items *ret)
 {
-	size_t n = 0;
+	struct vercel *v = vercel_of(req);
+	char theirs[ID_SIZE];
 
-	list_for_each (&v->snapshots, const struct vercel_snapshot, snapshot, link)
-		n++;
-	return n;
+	list_for_each (&v->snapshots, struct vercel_snapshot, snapshot, link) {
+		if (strcmp(snapshot->project_id, caller_project(req)) != 0 ||
+		    strcmp(snapshot->space, space_of(req)) != 0 ||
+		    (q->name && strcmp(snapshot->sandbox, q->name) != 0))
+			continue;
+		vercel_snapshot_look(v, snapshot);
+		vercel_snapshot_id_out(snapshot->id, theirs);
+		page_add(ret, theirs, snapshot, snapshot->created_ms, NULL);
+	}
 }
 
 int vercel_list_snapshots(struct http_req *req, struct err *err)
 {
-	struct vercel *v = vercel_of(req);
-	auto_free struct page_item *items = xnew0n(struct page_item, count_vercel_snapshots(v) + 1);
-	struct page_query q;
-	struct reply reply;
-	size_t n = 0;
-	int r = page_read(req, LIST_DEFAULT, LIST_MAX, &q, err);
+	static const struct page_kind kind = {.array = "snapshots",
+	                                      .id_field = "id",
+	                                      .sorts = {"createdAt"},
+	                                      .limit_default = LIST_DEFAULT,
+	                                      .limit_max = LIST_MAX,
+	                                      .collect = collect,
+	                                      .put = put_item};
 
-	if (r < 0)
-		return r;
-	list_for_each (&v->snapshots, struct vercel_snapshot, snapshot, link) {
-		if (strcmp(snapshot->project_id, caller_project(req)) != 0 ||
-		    strcmp(snapshot->space, space_of(req)) != 0 ||
-		    (q.name && strcmp(snapshot->sandbox, q.name) != 0))
-			continue;
-		vercel_snapshot_look(v, snapshot);
-		items[n++] = (struct page_item){
-			.id = snapshot->id, .object = snapshot, .at_ms = snapshot->created_ms};
-	}
-	page_put(reply_begin(&reply), "snapshots", &q, items, n, put_item);
-	return reply_send(&reply, req, 200, err);
+	return page_list(req, &kind, err);
 }
 
 static int find_vercel_snapshot(const struct http_req *req, const char *theirs,
@@ -163,6 +159,10 @@ int vercel_get_tree(struct http_req *req, struct err *err)
 	uint64_t n = 0;
 	int r = page_read(req, TREE_MAX, TREE_MAX, &q, err);
 
+	if (r == 0)
+		r = lead_elsewhere(req, err);
+	if (r > 0)
+		return r;
 	if (r == 0)
 		r = theirs ? find_vercel_snapshot(req, theirs, &snapshot, err)
 		           : err_field(err, "snapshotId", "is missing");

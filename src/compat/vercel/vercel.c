@@ -80,6 +80,7 @@ static int open_face(struct api *api, struct err *err)
 	if (r < 0)
 		return r;
 	vercel_sandbox_resume_watch(v);
+	vercel_share_names(v);
 	return 0;
 }
 

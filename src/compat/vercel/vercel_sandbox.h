@@ -80,6 +80,7 @@ struct vercel_sandbox {
 	enum vercel_sandbox_phase phase;
 	uint64_t wait_ms;           /* of who starts it, for room */
 	bool is_doomed;             /* removed when its session has ended */
+	bool is_unnamed;            /* in a cluster: its name is not known to be its own yet */
 	struct list starts, stops;  /* struct vercel_sandbox_wait */
 	bool is_manual;             /* of the snapshot that is being taken */
 	uint64_t wanted_expires_ms; /* likewise */
@@ -107,6 +108,7 @@ uint64_t vercel_now_ms(void);
 
 /* sandbox_row.c: rows. */
 must_check int vercel_load(struct vercel *v, struct err *err);
+struct vercel_sandbox *vercel_sandbox_by_id(const struct vercel *v, const char *id); /* or NULL */
 must_check int vercel_sandbox_save(const struct vercel_sandbox *box, struct err *err);
 void vercel_sandbox_note(
 	const struct vercel_sandbox *box); /* the same for something that has already happened */
@@ -121,6 +123,14 @@ bool vercel_sandbox_can_resume(
 struct vercel_session *vercel_sandbox_session(
 	const struct vercel_sandbox *box); /* the last one, or NULL */
 void vercel_session_free(struct vercel_session *s);
+
+/* shared_name.c: in a cluster, one sandbox of all nodes has a name. */
+#define VERCEL_LABEL_SIZE 48 /* of a name among those of native sandboxes, with its NUL */
+void vercel_label_make(const char *space, const char *name, char ret[VERCEL_LABEL_SIZE]);
+bool vercel_is_label(const char *text);
+void vercel_share_names(struct vercel *v);
+void vercel_name_take(const struct vercel_sandbox *box, node_done_fn fn, void *arg);
+void vercel_name_give(const struct vercel_sandbox *box);
 
 /* vercel_snapshot.c */
 must_check int vercel_snapshots_load(struct vercel *v, struct err *err);

@@ -69,6 +69,7 @@ void vercel_sandbox_config_copy(struct vercel_sandbox_config *to,
                                 const struct vercel_sandbox_config *from);
 
 /* page.c: lists, page by page. */
+#define PAGE_ID_SIZE 132 /* of any of Vercel's objects */
 struct page_query {
 	const char *cursor, *sort_by, *name, *name_prefix, *tag;
 	bool is_ascending;
@@ -76,15 +77,29 @@ struct page_query {
 };
 must_check int page_read(const struct http_req *req, uint64_t limit_default, uint64_t limit_max,
                          struct page_query *ret, struct err *err);
-/* One item of a list: its sort key, and its id for cursors. */
+/* One item of a list: its sort key, its id as clients see it, and what it is. */
 struct page_item {
-	const char *id;
-	const void *object;
+	char id[PAGE_ID_SIZE];
+	const void *object; /* of this node; NULL: row is another one's */
+	const json_t *row;
 	uint64_t at_ms;
-	const char *text; /* instead of at_ms, or NULL */
-	size_t place;     /* page_put()'s own */
+	const char *text; /* instead of at_ms, or NULL; borrowed */
 };
-/* Sorts, cuts and writes {name: [...], "pagination": {...}} into the open object. */
-void page_put(struct json_writer *w, const char *name, const struct page_query *q,
-              struct page_item *items, size_t n,
-              void (*put)(struct json_writer *w, const void *object));
+struct page_items {
+	struct page_item *at;
+	size_t n, size;
+};
+/* A list. In a cluster each node has a part of it (src/api/nodes/node_rows.h). */
+struct page_kind {
+	const char *array, *id_field;
+	const char *
+		sorts[3]; /* fields of numbers or texts that `sortBy` may name; the first without */
+	uint64_t limit_default, limit_max;
+	void (*collect)(struct http_req *req, const struct page_query *q, struct page_items *ret);
+	void (*put)(struct json_writer *w, const void *object);
+};
+void page_add(struct page_items *items, const char *id, const void *object, uint64_t at_ms,
+              const char *text);
+/* Which of the kind's sorts is asked for. */
+bool page_sorts_by(const struct page_query *q, const char *field);
+must_check int page_list(struct http_req *req, const struct page_kind *kind, struct err *err);

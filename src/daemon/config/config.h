@@ -101,18 +101,21 @@ struct config {
 	uint64_t audit_s3_interval_ms;
 	char *cluster_postgres; /* conninfo of the cluster's database; NULL: this node is alone */
 	char *cluster_address;  /* where other nodes reach this one */
-	char *cluster_objects;  /* where its objects lie (object/object_location.h); or NULL */
+	uint64_t cluster_certificate_ms; /* how long what this node signs is good */
+	char *cluster_objects; /* where its objects lie (object/object_location.h); or NULL */
 	char *cluster_objects_endpoint, *cluster_objects_region; /* or NULL, as the next two */
 	char *cluster_objects_credentials, *cluster_objects_ca;  /* files */
+	uint64_t cluster_objects_collect_ms;   /* between two collections; 0: none */
+	uint32_t cluster_objects_collect_most; /* percent of all that may go at once */
 	char **webhooks_allow; /* ranges that are not public, and may be sent to; or NULL */
 	/* The quota of each project; UINT64_MAX (CPUs: 0) = unlimited. */
 	uint64_t quota_sandboxes, quota_memory_bytes, quota_disk_bytes, quota_creates, quota_budget;
 	uint32_t quota_cpu_milli;
 	uint32_t quota_disk_share; /* percent of the layers' room; 100: all of it */
 	bool is_plain_storage;
-	uint64_t disk_reserve; /* 0: by the disk's size */
-	char **engines;        /* that sandboxes may have; NULL: all */
-	bool is_vm_emulated;   /* as if there were no KVM */
+	uint64_t disk_reserve, disk_ahead; /* 0: by the disk's size */
+	char **engines;                    /* that sandboxes may have; NULL: all */
+	bool is_vm_emulated;               /* as if there were no KVM */
 	uint64_t vm_boot_ms;
 	char *warm_modules; /* "" = none but the driver's own */
 	bool has_no_zygotes;

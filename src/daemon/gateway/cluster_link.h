@@ -2,12 +2,12 @@
 #pragma once
 /*
  * The gateway's end of the socket to the member (src/member/gateway_link.h is the other; they speak
- * cluster/message.h): what the member says about this node's place in its cluster, which other
- * nodes there are, and what is asked of it. A member that is gone has said its last word; the
- * launcher starts another, whose socket is attached anew.
+ * cluster/message.h): the member reports this node's state in its cluster and the other nodes, and
+ * the gateway sends it calls. If the member dies, its last report stays; the launcher starts
+ * another member, whose socket is attached here.
  *
- * The member is believed no more than a stranger: what it says is checked, and a message that is
- * wrong ends its socket, and so the member.
+ * The gateway trusts the member no more than a stranger: it checks each message, and a wrong one
+ * ends the socket, and so the member.
  */
 #include "base/json/json.h"
 #include "cluster/message.h"

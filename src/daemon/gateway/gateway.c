@@ -193,6 +193,11 @@ static int read_seal_key(struct gateway *g, struct err *err)
 
 	if (r == 0)
 		r = seal_key_new(seeds.of[0], &g->seal_key, err);
+	else if (err->hint[0] != '\0') /* about secrets, whose keys are in such a file, too */
+		(void)err_hint(err,
+		               "put it back from a copy, or remove it: a new one is made then; "
+		               "exports that were sealed before are checked with the public "
+		               "key of then");
 	master_keys_done(&seeds);
 	return r;
 }
@@ -230,8 +235,9 @@ static int open_tls(struct gateway *g, struct err *err)
 
 /* Those of the cluster that this node is in: what it makes ahead, before its member has said a
  * word, has them, too. */
-static void read_tags(const struct config *c)
+static void read_node(struct gateway *g)
 {
+	const struct config *c = g->site->config;
 	auto_free char *path = xasprintf("%s/cluster/node.json", c->data_dir);
 	auto_call(buf_done) struct buf text = BUF_INIT(NODE_FILE_MAX);
 	auto_json json_t *all = NULL;
@@ -243,6 +249,7 @@ static void read_tags(const struct config *c)
 	    json_parse(buf_str(&text), text.len, &all, &err) < 0 ||
 	    json_object_get(all, "invitation"))
 		return;
+	g->node_number = (uint32_t)json_integer_value(json_object_get(all, "node"));
 	list = json_object_get(all, "tags");
 	if (json_array_size(list) != TAGS_PER_NODE)
 		return;
@@ -298,7 +305,7 @@ static int run(struct gateway *g, struct err *err)
 		r = senders_prepare(&g->senders, c, err);
 	if (r == 0)
 		r = people_prepare(&g->people, c, err);
-	read_tags(c);
+	read_node(g);
 	sources_read(&g->sources, c->templates_sources); /* likewise */
 	registries_read(&g->registries);
 	if (r == 0)

@@ -59,6 +59,7 @@ struct gateway {
 	struct problems *problems;
 	struct network_site network;
 	struct master_keys master_keys;
+	uint32_t node_number;      /* in its cluster, as of the start; 0: it was in none */
 	struct seal_key *seal_key; /* signs exports of the event log */
 	char *key_file;            /* where they are, unless the settings say so */
 	struct origin key_file_origin;

@@ -6,6 +6,7 @@
 #include "api/account/quota_wait.h"
 #include "api/frame/access.h"
 #include "api/hold.h"
+#include "api/nodes/node_fresh.h"
 #include "compat/compat.h"
 #include "daemon/gateway/hop/hop_gather.h"
 #include "pages/pages.h"
@@ -144,6 +145,13 @@ static int pass_by_name(struct http_req *req, const char *name, struct err *err)
 	return hops_pass_by_name(g->hops, req, name, err);
 }
 
+static int lead(struct http_req *req, struct err *err)
+{
+	const struct gateway *g = container_of(http_app_arg(req), struct gateway, api);
+
+	return hops_lead(g->hops, req, err);
+}
+
 static int place(struct http_req *req, const struct err *refused, struct err *err)
 {
 	const struct gateway *g = container_of(http_app_arg(req), struct gateway, api);
@@ -156,6 +164,14 @@ static int ask_peers(struct http_req *req, peers_fn fn, void *arg, struct err *e
 	const struct gateway *g = container_of(http_app_arg(req), struct gateway, api);
 
 	return hops_gather(g->hops, req, fn, arg, err);
+}
+
+/* Calls that wait for other nodes, and are then made again. */
+static int refused(struct http_req *req, const struct err *err)
+{
+	int r = quota_wait_refused(req, err);
+
+	return r != 0 ? r : node_fresh_refused(req, err);
 }
 
 static int fail(struct http_req *req, const struct err *err)
@@ -174,7 +190,7 @@ int listeners_open(struct gateway *g, struct err *err)
 	                       .recheck = api_recheck,
 	                       .enter = access_enter,
 	                       .leave = access_leave,
-	                       .refused = quota_wait_refused,
+	                       .refused = refused,
 	                       .holds = hold_for,
 	                       .ended = access_ended,
 	                       .arg = &g->api,
@@ -186,6 +202,7 @@ int listeners_open(struct gateway *g, struct err *err)
 	g->api.pass_by_name = pass_by_name;
 	g->api.ask_peers = ask_peers;
 	g->api.place = place;
+	g->api.lead = lead;
 	set_preview(g);
 	list_init(&g->api.watchers);
 	list_init(&g->api.batches);

@@ -11,8 +11,10 @@
 #include "build/build.h"
 #include "compat/compat.h"
 #include "daemon/gateway/gateway.h"
+#include "daemon/gateway/shared_records.h"
 #include "event/seal.h"
 #include "loop/work.h"
+#include "node/usage_telling.h"
 #include "sandbox/network/identity_fill.h"
 #include "sandbox/network/network.h"
 #include "tenant/share.h"
@@ -184,6 +186,7 @@ static int open_node(struct gateway *g, struct err *err)
 	                         &(struct node_config){.loop = g->loop,
 	                                               .keyring = g->keyring,
 	                                               .quota = g->quota,
+	                                               .store = g->store,
 	                                               .events = g->events,
 	                                               .boot_id = g->boot_id,
 	                                               .lost_path = LOST_PATH});
@@ -462,6 +465,8 @@ static int open_api(struct gateway *g, struct err *err)
 	                      .started_us = clock_wall_us()};
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
 		g->api.parts[i].name = parts[i].name;
+	shared_records_open(g);
+	node_tells_usage(g->node, g->meters);
 	if (g->node)
 		node_on_unused_project(g->node, projects_remove_unused, &g->api);
 	g->mcp = mcp_new(&g->api);

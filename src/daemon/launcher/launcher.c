@@ -35,6 +35,7 @@
 #include <sys/wait.h>
 
 #define STOP_MAX_US     (60 * SECOND_US) /* --rm deletes many sandboxes, each may take a second */
+#define STOP_AGAIN_US   SECOND_US        /* two signals of one request come closer together */
 #define FALL_MAX_US     (15 * SECOND_US) /* beyond the broker's own patience */
 #define QUICK_LIFE_US   (10 * SECOND_US)
 #define QUICK_LIVES_MAX 5
@@ -284,9 +285,9 @@ static void on_stop(struct loop *loop, void *arg)
 {
 	struct launcher *l = arg;
 
-	(void)loop;
-	if (l->phase == PHASE_STOPPING) { /* asked twice: now */
-		launcher_on_patience_end(loop, l);
+	if (l->phase == PHASE_STOPPING) { /* asked again: now */
+		if (loop_now_us(loop) - l->stopping_us >= STOP_AGAIN_US)
+			launcher_on_patience_end(loop, l);
 		return;
 	}
 	/* A gateway that is being replaced deletes nothing: the next one does so. */
@@ -297,6 +298,7 @@ static void on_stop(struct loop *loop, void *arg)
 	notify_send("STOPPING=1");
 	log_info("daemon.stopping", "rm=%d", l->site->config->is_rm || l->site->config->is_sweep);
 	l->has_err = false;
+	l->stopping_us = loop_now_us(loop);
 	launcher_move(l, PHASE_STOPPING, STOP_MAX_US);
 	if (launcher_is_running(l))
 		launcher_send_signal(&l->children[ROLE_GATEWAY], SIGTERM); /* the broker follows */

@@ -49,7 +49,7 @@ struct launcher {
 	struct loop_timer *look;  /* at the parts, and for systemd's own watchdog */
 	struct child_loss lost;   /* reported to the next gateway */
 	struct loop_io *life_io;  /* of who started us for itself */
-	uint64_t started_us;
+	uint64_t started_us, stopping_us;
 	uint64_t looked_us, idle_us; /* while all start: the last look, how long nobody was busy */
 	unsigned quick_lives;
 	bool was_up;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
+ * What a backup needs of the guests: read-only copies of all files that are kept, of one moment.
+ *
  *	none --> holding --> freezing --> frozen --> releasing --> none
  *
  * Guests that write to kept files are frozen for the moment. Their fsync() does not reach the disk
@@ -12,8 +14,9 @@
  * in one directory (disk_snapshot_clone.c). So each copy has its own directory, and WORKERS
  * processes make them in parallel.
  *
- * A copy cannot be removed while `btrfs send` reads it. A killed reader is gone in a moment: the
- * removal tries again for a while, and leaves the rest to the next one.
+ * A copy cannot be removed while `btrfs send` reads it, or while a worker of a broker that was
+ * killed still makes one. On a busy host both may take long to die. So a removal may leave copies
+ * behind; the next removal, or a timer, removes them.
  */
 #include "engine/guest/backup.h"
 
@@ -47,6 +50,7 @@
 #define FREE_LEAST      (UINT64_C(64) << 20)
 #define REMOVE_TRIES    50
 #define REMOVE_PAUSE_NS 100000000L
+#define AGAIN_US        (2 * SECOND_US)
 
 struct pin {
 	struct list link;
@@ -58,6 +62,7 @@ static struct {
 	enum { NONE, HOLDING, FREEZING, FROZEN, RELEASING } state;
 	struct loop_child *child;
 	struct loop_timer *look; /* checks whether all are frozen, then whether it takes too long */
+	struct loop_timer *again; /* for what a removal has left */
 	uint64_t hold_until_us;
 	int result_fd;
 	backup_fn fn;
@@ -488,16 +493,18 @@ static int run_release(struct guest_host *host)
 	return remove_all(host) < 0;
 }
 
+static void remove_later(struct guest_host *host);
+
 static void on_released(struct loop *loop, int wait_status, void *arg)
 {
 	struct guest_host *host = arg;
 	(void)loop;
 	now.child = NULL;
 	close_fd(&now.result_fd);
-	if (wait_status != 0)
-		log_warn("backup.leftover", "message='the next backup or start removes it'");
 	drop_pins(host);
 	now.state = NONE;
+	if (wait_status != 0)
+		remove_later(host);
 	now.gone(now.arg);
 }
 
@@ -513,18 +520,35 @@ int backup_release(struct guest_host *host, guest_gone_fn gone, void *arg)
 		now.state = RELEASING;
 		return 1;
 	}
-	log_warn("backup.leftover", "error='%s'", err.message);
+	log_warn("backup.no_child", "error='%s'", err.message);
 	drop_pins(host);
 	now.state = NONE;
+	remove_later(host);
 	return 0;
+}
+
+static void on_nobody_waits(struct loop *loop, void *arg)
+{
+	(void)loop;
+	loop_timer_free(take_ptr(now.again));
+	if (now.state != NONE)
+		return; /* a backup begins and ends with a removal */
+	now.state = FROZEN;
+	(void)backup_release(arg, on_nobody, NULL);
+}
+
+static void remove_later(struct guest_host *host)
+{
+	log_warn("backup.leftover", "message='it is removed later'");
+	if (!now.again)
+		now.again = loop_timer_new(host->loop, on_nobody_waits, host);
+	loop_timer_set_in(now.again, AGAIN_US);
 }
 
 void backup_sweep(struct guest_host *host)
 {
-	int r = host->storage.is_btrfs ? remove_all(host) : 0;
-
-	if (r < 0)
-		log_warn("backup.leftover", "errno=%d", -r);
+	if (host->storage.is_btrfs && remove_all(host) < 0)
+		remove_later(host);
 }
 
 void backup_leave(struct guest_host *host)
@@ -538,12 +562,13 @@ void backup_leave(struct guest_host *host)
 	}
 	let_all_go(host);
 	loop_timer_free(take_ptr(now.look));
+	loop_timer_free(take_ptr(now.again));
 	close_fd(&now.result_fd);
 	list_for_each (&now.pins, struct pin, p, link) {
 		list_remove(&p->link);
 		free(p);
 	}
-	if (now.state != NONE)
-		backup_sweep(host);
+	if (now.state != NONE && host->storage.is_btrfs && remove_all(host) < 0)
+		log_warn("backup.leftover", "message='the next start removes it'");
 	now.state = NONE;
 }

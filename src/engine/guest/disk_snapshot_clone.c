@@ -145,18 +145,28 @@ static void on_cloned(struct loop *loop, int wait_status, void *arg)
 	tell_cloned(g, WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : EIO);
 }
 
+/* A child that cannot be watched was killed, perhaps with a copy in its place. */
+static int watch(struct guest *g, int pidfd, loop_child_fn fn, struct err *err)
+{
+	int r = loop_child_take(g->host->loop, pidfd, fn, g, &g->worker);
+
+	if (r == 0)
+		return 0;
+	disk_snapshot_remove_dir(g->host, g->place);
+	return err_set(err, ERR_INTERNAL, -r, "cannot watch a child");
+}
+
 /* In a child that is a fork of ours. */
 static int start_fork(struct guest *g, const struct snapshot_info *info, struct err *err)
 {
-	int pidfd = -1, r;
+	int pidfd = -1;
 	pid_t pid = disk_snapshot_fork(&pidfd);
 
 	if (pid == 0)
 		_exit(run_cloning(g, info));
 	if (pid < 0)
 		return err_set(err, ERR_CAPACITY, errno, "cannot make a child");
-	r = loop_child_take(g->host->loop, pidfd, on_cloned, g, &g->worker);
-	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch a child") : 0;
+	return watch(g, pidfd, on_cloned, err);
 }
 
 /* One that is untidy is made anew, and tidied. */
@@ -193,8 +203,8 @@ static int start_copy(struct guest *g, const struct snapshot_info *info, struct 
 	if (!disk_snapshot_is_brief(info->id) || g->spec.is_resumed || g->spec.keeper ||
 	    files_fd < 0 || layer_copy_start(&copy, &pidfd) == 0)
 		return 0;
-	r = loop_child_take(g->host->loop, pidfd, on_copied, g, &g->worker);
-	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch a child") : 1;
+	r = watch(g, pidfd, on_copied, err);
+	return r < 0 ? r : 1;
 }
 
 int disk_snapshot_clone(struct guest *g, void (*done)(struct guest *g, const struct err *err),

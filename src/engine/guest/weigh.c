@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "engine/guest/guest.h"
 
+#include <unistd.h>
 #include <uthash.h>
 
 #define LOOK_US     250000
@@ -26,6 +27,7 @@
 #define LOOKS_ABOVE 2     /* its part, in a row, make an owner greedy: one may be a first reading */
 #define LOOKS_BELOW 8     /* and modest again */
 #define ONE_CPU     1000U /* as cpu_use tells it */
+#define ALL_A_CPU   2048U /* what all guests together weigh for each CPU: two usual processes */
 
 struct owner {
 	uint64_t number;
@@ -256,8 +258,21 @@ void weigh_leave(struct weigh *w, struct guest *g)
 	free(o);
 }
 
+/* A new group weighs as much as one usual process, divided among the CPUs. So on a busy host a call
+ * waited in its guest behind each process and each of the kernel's own threads. */
+static void weigh_all(const struct guest_host *host)
+{
+	const long n_cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	struct err err;
+
+	if (cgroup_set_weight_of_all(&host->cgroups, ALL_A_CPU * (uint32_t)MAX(n_cpus, 1L), &err) <
+	    0)
+		log_debug("jail.weight_not_set", "error='%s'", err.message);
+}
+
 void weigh_open(struct weigh *w, struct guest_host *host)
 {
+	weigh_all(host);
 	*w = (struct weigh){.host = host, .look = loop_timer_new(host->loop, look, w)};
 }
 

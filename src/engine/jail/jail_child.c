@@ -187,8 +187,7 @@ static int keep_fd(int fd)
 	return fcntl(fd, F_SETFD, 0) < 0 ? -errno : 0;
 }
 
-/* Only the fds of the agent's contract survive the exec, whatever else was left open. */
-static int sort_fds(struct jail *jail, struct err *err)
+int jail_forget_fds(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	int r = null < 0 ? -errno : 0;
@@ -197,6 +196,14 @@ static int sort_fds(struct jail *jail, struct err *err)
 		r = dup2(null, fd) < 0 ? -errno : 0;
 	if (r == 0 && close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
 		r = -errno;
+	return r;
+}
+
+/* Only the fds of the agent's contract survive the exec, whatever else was left open. */
+static int sort_fds(struct jail *jail, struct err *err)
+{
+	int r = jail_forget_fds();
+
 	if (r == 0)
 		r = keep_fd(jail->listen_fd);
 	if (r == 0)

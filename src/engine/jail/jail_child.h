@@ -47,6 +47,8 @@ int jail_set_rlimits(struct jail *jail, struct err *err);
 int jail_leave_keyring(struct jail *jail, struct err *err);
 int jail_become_root(struct jail *jail, struct err *err); /* inside */
 int jail_load_filter(struct jail *jail, struct err *err);
+/* The standard fds are /dev/null, and all others close at the exec. -errno. */
+must_check int jail_forget_fds(void);
 /* Drops all other capabilities (1 << CAP_*), also for later execs, and sets no_new_privs, which the
  * filter needs. */
 must_check int jail_keep_caps(uint64_t caps, uint64_t inheritable, struct err *err);

@@ -17,16 +17,17 @@
 #include <sys/statvfs.h>
 #include <sys/wait.h>
 
-#define LOOK_US       UINT64_C(500000)
-#define FRESH_US      UINT64_C(100000)  /* a look that is not older is still good */
-#define TELL_US       UINT64_C(1000000) /* figures that changed, though the state did not */
-#define TRY_AGAIN_US  UINT64_C(5000000)
-#define RESERVE_MOST  GIB
-#define HEADROOM_MOST (2 * GIB)
-#define STEP          (256 * MIB)
-#define STEP_LEAST    (16 * MIB)
-#define UNALLOCATED   (512 * MIB) /* for the next chunks, of metadata too */
-#define LAYERS_LEAST  (64 * MIB)  /* with less free they are full */
+#define LOOK_US        UINT64_C(500000)
+#define FRESH_US       UINT64_C(100000)  /* a look that is not older is still good */
+#define TELL_US        UINT64_C(1000000) /* figures that changed, though the state did not */
+#define TRY_AGAIN_US   UINT64_C(5000000)
+#define RESERVE_MOST   GIB
+#define HEADROOM_MOST  (2 * GIB)
+#define HEADROOM_LEAST (128 * MIB)
+#define STEP           (256 * MIB)
+#define STEP_LEAST     (16 * MIB)
+#define UNALLOCATED    (512 * MIB) /* for the next chunks, of metadata too */
+#define LAYERS_LEAST   (64 * MIB)  /* with less free they are full */
 
 enum { CHILD_DONE, CHILD_FAILED, CHILD_CANNOT_ALLOCATE };
 
@@ -35,9 +36,9 @@ uint64_t room_reserve(uint64_t wanted, uint64_t disk_bytes)
 	return wanted > 0 ? wanted : MIN(disk_bytes / 20, RESERVE_MOST);
 }
 
-uint64_t room_headroom(uint64_t disk_bytes)
+uint64_t room_headroom(uint64_t wanted, uint64_t disk_bytes)
 {
-	return MIN(disk_bytes / 8, HEADROOM_MOST);
+	return wanted > 0 ? MAX(wanted, HEADROOM_LEAST) : MIN(disk_bytes / 8, HEADROOM_MOST);
 }
 
 /* What the disk can give without the reserve, and a bit less, so that growing does not fill it. */
@@ -105,7 +106,7 @@ static bool measure(const struct room *room, struct room_figures *ret)
 		.held = (uint64_t)held.st_blocks * 512,
 		.free = (uint64_t)data.f_bavail * data.f_frsize + (uint64_t)held.st_blocks * 512,
 		.reserve = room_reserve(room->reserve_wanted, size),
-		.headroom = room_headroom(size),
+		.headroom = room_headroom(room->headroom_wanted, size),
 		.is_read_only = (layers.f_flag & ST_RDONLY) != 0,
 	};
 	if (!s->is_mounted) /* they are beside our own files */
@@ -269,12 +270,13 @@ static void on_timer(struct loop *loop, void *arg)
 }
 
 void room_open(struct room *room, const struct storage *storage, struct loop *loop,
-               uint64_t reserve, void (*changed)(const struct host_disk *disk, void *arg),
-               void *arg)
+               uint64_t reserve, uint64_t headroom,
+               void (*changed)(const struct host_disk *disk, void *arg), void *arg)
 {
 	*room = (struct room){.storage = storage,
 	                      .loop = loop,
 	                      .reserve_wanted = reserve,
+	                      .headroom_wanted = headroom,
 	                      .changed = changed,
 	                      .arg = arg};
 	room->held_fd = openat(storage->data_fd, "reserve",

@@ -44,8 +44,8 @@ uint64_t room_to_hold(const struct room_figures *f);
 uint64_t room_growth(const struct room_figures *f);
 enum disk_state room_judge(const struct room_figures *f, enum disk_state before);
 
-uint64_t room_reserve(uint64_t wanted, uint64_t disk_bytes); /* wanted 0: by the disk's size */
-uint64_t room_headroom(uint64_t disk_bytes);
+uint64_t room_reserve(uint64_t wanted, uint64_t disk_bytes);  /* wanted 0: by the disk's size */
+uint64_t room_headroom(uint64_t wanted, uint64_t disk_bytes); /* likewise */
 
 struct room {
 	const struct storage *storage;
@@ -55,16 +55,16 @@ struct room {
 	bool is_fitting, is_fitted; /* once since the start */
 	bool cannot_allocate;
 	int held_fd; /* the reserve's file, or -1 */
-	uint64_t reserve_wanted;
+	uint64_t reserve_wanted, headroom_wanted;
 	uint64_t looked_us, told_us, next_try_us;
 	struct host_disk now, told;
 	void (*changed)(const struct host_disk *disk, void *arg);
 	void *arg;
 };
 
-/* reserve 0: by the disk's size. */
+/* reserve, headroom 0: by the disk's size. */
 void room_open(struct room *room, const struct storage *storage, struct loop *loop,
-               uint64_t reserve, void (*changed)(const struct host_disk *disk, void *arg),
-               void *arg);
+               uint64_t reserve, uint64_t headroom,
+               void (*changed)(const struct host_disk *disk, void *arg), void *arg);
 void room_close(struct room *room); /* zeros are fine */
 void room_get(struct room *room, struct host_disk *ret);

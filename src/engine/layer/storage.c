@@ -41,7 +41,7 @@ static bool is_mount_point(const char *path, const char *parent)
 
 /* Makes the file as large as the layers want ahead of their use, or as the disk allows. */
 static int make_image(int data_fd, const char *data_dir, const char *image, uint64_t reserve,
-                      struct err *err)
+                      uint64_t ahead, struct err *err)
 {
 	struct statvfs disk;
 	uint64_t size, left, kept;
@@ -58,8 +58,8 @@ static int make_image(int data_fd, const char *data_dir, const char *image, uint
 		              data_dir, left >> 20, (kept + BACKING_SIZE_MIN) >> 20);
 		return err_hint(err, "make room there, or name a data directory on another disk");
 	}
-	return backing_make(image, MAX(MIN(room_headroom(size), left - kept), BACKING_SIZE_MIN),
-	                    err);
+	return backing_make(
+		image, MAX(MIN(room_headroom(ahead, size), left - kept), BACKING_SIZE_MIN), err);
 }
 
 static int mount_device(const char *device, const char *path)
@@ -101,11 +101,26 @@ static int mount_image(int image_fd, const char *image, const char *path, struct
 	                image);
 }
 
+/* Every process that makes a mount namespace has copies of all mounts, until it leaves the old
+ * root. A copy keeps the filesystem and its loop device. The kernel drops all copies of what is
+ * mounted on a directory when that is removed. MNT_DETACH, because another process may have its
+ * working directory in there. */
+static void unmount_image(const char *path)
+{
+	(void)umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW);
+	(void)rmdir(path);
+}
+
 /* The last process that holds it may need a moment to end. */
 static int unmount_broken(const char *image, const char *path, struct err *err)
 {
 	log_warn("storage.broken", "path=%s", path);
-	(void)umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW);
+	if (loopdev_is_attached(image)) {
+		unmount_image(path);
+		(void)mkdir(path, 0700);
+	} else {
+		(void)umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW);
+	}
 	for (unsigned waited = 0; loopdev_is_attached(image); waited += UNMOUNT_LOOK_US) {
 		if (waited >= UNMOUNT_MOST_US) {
 			(void)err_set(err, ERR_UNAVAILABLE, EBUSY,
@@ -158,7 +173,8 @@ static int take_mounted(struct storage *s, const char *image, struct err *err)
 	return open_image(s, image, err);
 }
 
-static int open_btrfs(struct storage *s, const char *data_dir, uint64_t reserve, struct err *err)
+static int open_btrfs(struct storage *s, const char *data_dir, uint64_t reserve, uint64_t ahead,
+                      struct err *err)
 {
 	auto_free char *image = xasprintf("%s/layers.btrfs", data_dir);
 	bool is_there = is_mounted(s->path, data_dir);
@@ -175,7 +191,7 @@ static int open_btrfs(struct storage *s, const char *data_dir, uint64_t reserve,
 	if (is_on_btrfs(data_dir))
 		return 0;
 	if (access(image, F_OK) < 0)
-		r = make_image(s->data_fd, data_dir, image, reserve, err);
+		r = make_image(s->data_fd, data_dir, image, reserve, ahead, err);
 	if (r == 0)
 		r = open_image(s, image, err);
 	if (r == 0)
@@ -195,7 +211,8 @@ static int switch_quotas_on(struct storage *s, struct err *err)
 	return 0;
 }
 
-static int open_all(struct storage *s, const char *data_dir, uint64_t reserve, struct err *err)
+static int open_all(struct storage *s, const char *data_dir, uint64_t reserve, uint64_t ahead,
+                    struct err *err)
 {
 	int r;
 
@@ -204,7 +221,7 @@ static int open_all(struct storage *s, const char *data_dir, uint64_t reserve, s
 		return err_set(err, ERR_INTERNAL, errno, "cannot open '%s'", data_dir);
 	if (mkdir(s->path, 0700) < 0 && errno != EEXIST)
 		return err_set(err, ERR_INTERNAL, errno, "cannot make '%s'", s->path);
-	r = s->is_btrfs ? open_btrfs(s, data_dir, reserve, err) : 0;
+	r = s->is_btrfs ? open_btrfs(s, data_dir, reserve, ahead, err) : 0;
 	if (r < 0)
 		return r;
 	s->fd = open(s->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -217,7 +234,7 @@ static int open_all(struct storage *s, const char *data_dir, uint64_t reserve, s
 }
 
 int storage_open(struct storage *s, const char *data_dir, bool is_plain, uint64_t reserve,
-                 struct err *err)
+                 uint64_t ahead, struct err *err)
 {
 	int r;
 
@@ -226,7 +243,7 @@ int storage_open(struct storage *s, const char *data_dir, bool is_plain, uint64_
 	                      .image_fd = -1,
 	                      .is_btrfs = !is_plain,
 	                      .path = xasprintf("%s/layers", data_dir)};
-	r = open_all(s, data_dir, reserve, err);
+	r = open_all(s, data_dir, reserve, ahead, err);
 	if (r == 0)
 		return 0;
 	if (err && !err->hint[0])
@@ -247,6 +264,8 @@ int storage_grow(const struct storage *s, uint64_t bytes, struct err *err)
 
 void storage_close(struct storage *s, bool unmount)
 {
+	const bool is_image = s->image_fd >= 0;
+
 	if (s->is_btrfs)
 		btrfs_removal_close();
 	if (s->fd >= 0)
@@ -255,9 +274,10 @@ void storage_close(struct storage *s, bool unmount)
 		(void)close(s->data_fd);
 	if (s->image_fd >= 0)
 		(void)close(s->image_fd);
-	/* The loop device vanishes with the mount. MNT_DETACH, because another process may have its
-	 * working directory in there. */
-	if (unmount && s->is_mounted)
+	/* The directory of an operator's own mount stays, for the next one. */
+	if (unmount && s->is_mounted && is_image)
+		unmount_image(s->path);
+	else if (unmount && s->is_mounted)
 		(void)umount2(s->path, MNT_DETACH | UMOUNT_NOFOLLOW);
 	free(s->path);
 	*s = (struct storage){.fd = -1, .data_fd = -1, .image_fd = -1};

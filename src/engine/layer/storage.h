@@ -35,9 +35,10 @@ struct storage {
 
 /* Whether the layers are mounted from an earlier start and gave up. */
 bool storage_is_broken(const char *data_dir);
-/* reserve: bytes of the disk that are not for layers; 0: by its size. */
+/* reserve: bytes of the disk that are not for layers; ahead: that the file of the first start has
+ * (room.h); 0: by its size. */
 must_check int storage_open(struct storage *s, const char *data_dir, bool is_plain,
-                            uint64_t reserve, struct err *err);
+                            uint64_t reserve, uint64_t ahead, struct err *err);
 /* Grows it by that many bytes, for a caller that writes much at once while nobody watches the room
  * (room.h). */
 must_check int storage_grow(const struct storage *s, uint64_t bytes, struct err *err);

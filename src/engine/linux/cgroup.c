@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The files of v1 and v2 differ in names and in details. The tables below have the names; the
- * functions handle the details. Paths are always relative to a tree's PARENT directory, which is
- * held open.
+ * The files of v1 and v2 differ in names and in details, which the functions handle. Paths are
+ * always relative to a tree's PARENT directory, which is held open.
  */
 #include "engine/linux/cgroup.h"
 
 #include "base/fd.h"
 #include "engine/linux/dir_tree.h"
 
-#include <assert.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -29,21 +27,6 @@
 #define V2_WEIGHT_USUAL    100U
 #define V2_WEIGHT_MAX      10000U
 
-/* clang-format off */
-static const struct {
-	const char *v1_name, *v2_name; /* v2: NULL = every v2 group can do it */
-} parts[] = {
-	[CGROUP_MEMORY]    = {"memory",  "memory"},
-	[CGROUP_CPU]       = {"cpu",     "cpu"},
-	[CGROUP_PIDS]      = {"pids",    "pids"},
-	[CGROUP_FREEZE]    = {"freezer", NULL},
-	[CGROUP_CPU_USAGE] = {"cpuacct", NULL},
-};
-/* clang-format on */
-static_assert(ARRAY_SIZE(parts) == CGROUP_PART_COUNT, "a part has no row");
-
-#define PARTS_LIMITED (BIT(CGROUP_MEMORY) | BIT(CGROUP_CPU) | BIT(CGROUP_PIDS))
-
 /* Its name is not longer than `user`: it is the root of the cgroup namespace, and CRIU refuses a
  * process whose group has a shorter path than that. */
 #define AGENT_LEAF "init"
@@ -52,167 +35,6 @@ static_assert(ARRAY_SIZE(parts) == CGROUP_PART_COUNT, "a part has no row");
 static const char *agent_leaf(const struct cgroup_tree *t)
 {
 	return t->is_flat ? "." : AGENT_LEAF;
-}
-
-/* Whether list, separated by blanks or commas, has the word. */
-static bool has_word(const char *list, const char *word)
-{
-	size_t len = strlen(word);
-
-	for (const char *p = list; (p = strstr(p, word)); p += len)
-		if ((p == list || p[-1] == ',' || p[-1] == ' ') &&
-		    (p[len] == '\0' || p[len] == ',' || p[len] == ' '))
-			return true;
-	return false;
-}
-
-static const struct cgroup_tree *find_tree(const struct cgroup_host *h, enum cgroup_part part)
-{
-	for (size_t i = 0; i < h->n; i++)
-		if (h->trees[i].parts & BIT(part))
-			return &h->trees[i];
-	return NULL;
-}
-
-/* Enables the controllers of dir for the groups below it. Returns those that were enabled. */
-static unsigned enable_v2(int dir_fd, const char *dir)
-{
-	char path[160], offered[256];
-	unsigned enabled = 0;
-
-	(void)snprintf(path, sizeof(path), "%s/cgroup.controllers", dir);
-	if (fd_read_file(dir_fd, path, offered, sizeof(offered)) < 0)
-		return 0;
-	(void)snprintf(path, sizeof(path), "%s/cgroup.subtree_control", dir);
-	for (size_t i = 0; i < CGROUP_PART_COUNT; i++) {
-		char word[32];
-
-		if (!parts[i].v2_name || !has_word(offered, parts[i].v2_name))
-			continue;
-		(void)snprintf(word, sizeof(word), "+%s", parts[i].v2_name);
-		if (fd_write_file(dir_fd, path, word) == 0)
-			enabled |= BIT(i);
-	}
-	return enabled;
-}
-
-/* The directory for PARENT: HOME, if the tree has one, else its root. A daemon of an older version,
- * or one that was started before HOME was there, has made PARENT in the root. It stays there as
- * long as there are groups in it, because a process of theirs would otherwise be lost. */
-static int open_top(const struct cgroup_host *h, const char *path, const char *home)
-{
-	auto_fd int root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	auto_fd int fd = -1;
-	char procs[16];
-
-	if (root >= 0 && home)
-		fd = openat(root, home, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	/* A group that holds a process cannot limit those below it. */
-	if (fd >= 0 && fd_read_file(fd, "cgroup.procs", procs, sizeof(procs)) <= 0 &&
-	    (unlinkat(root, h->parent, AT_REMOVEDIR) == 0 || errno == ENOENT))
-		return take_fd(&fd);
-	return take_fd(&root);
-}
-
-static int add_tree(struct cgroup_host *h, const char *path, const char *home, bool is_v2,
-                    unsigned wanted, struct err *err)
-{
-	struct cgroup_tree *t = &h->trees[h->n];
-	auto_fd int top = open_top(h, path, is_v2 ? home : NULL);
-	auto_fd int fd = -1;
-
-	if (top < 0)
-		return err_set(err, ERR_UNSUPPORTED, errno, "cannot open the cgroup tree '%s'",
-		               path);
-	if (mkdirat(top, h->parent, 0755) < 0 && errno != EEXIST)
-		return err_set(err, ERR_UNSUPPORTED, errno, "cannot make a group in '%s'", path);
-	fd = openat(top, h->parent, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return err_set(err, ERR_UNSUPPORTED, errno, "cannot open our group in '%s'", path);
-	if (is_v2)
-		wanted |= enable_v2(top, ".") & enable_v2(fd, ".") & ~h->parts;
-	*t = (struct cgroup_tree){.top_fd = take_fd(&top),
-	                          .fd = take_fd(&fd),
-	                          .is_v2 = is_v2,
-	                          .is_flat = !is_v2 || !(wanted & PARTS_LIMITED),
-	                          .parts = wanted};
-	h->parts |= wanted;
-	h->n++;
-	return 0;
-}
-
-/* One line: "31 22 0:26 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory" */
-struct mount_line {
-	char point[256];
-	char type[32];
-	char options[256];
-};
-
-static bool read_mount_line(const char *line, struct mount_line *m)
-{
-	const char *dash = strstr(line, " - ");
-
-	return sscanf(line, "%*s %*s %*s %*s %255s", m->point) == 1 && dash &&
-	       sscanf(dash + 3, "%31s %*s %255[^\n]", m->type, m->options) == 2;
-}
-
-static int add_trees(struct cgroup_host *h, const char *prefix, const char *mountinfo,
-                     const char *home, bool is_v2, struct err *err)
-{
-	for (const char *line = mountinfo; line && *line; line = strchr(line, '\n')) {
-		struct mount_line m;
-		unsigned wanted = 0;
-
-		line += *line == '\n';
-		if (!read_mount_line(line, &m) || strcmp(m.type, is_v2 ? "cgroup2" : "cgroup") != 0)
-			continue;
-		for (size_t i = 0; i < CGROUP_PART_COUNT; i++)
-			if (is_v2 ? !parts[i].v2_name : has_word(m.options, parts[i].v1_name))
-				wanted |= BIT(i);
-		wanted &= ~h->parts;
-		/* A second mount of the same tree offers nothing new. */
-		if (wanted != 0 && h->n < CGROUP_TREES_MAX) {
-			char path[600];
-			int r;
-
-			(void)snprintf(path, sizeof(path), "%s%s", prefix, m.point);
-			r = add_tree(h, path, home, is_v2, wanted, err);
-			if (r < 0)
-				return r;
-		}
-	}
-	return 0;
-}
-
-int cgroup_host_open(struct cgroup_host *h, const char *prefix, const char *mountinfo,
-                     const char *home, const char *parent, struct err *err)
-{
-	int r;
-
-	*h = (struct cgroup_host){0};
-	(void)snprintf(h->parent, sizeof(h->parent), "%s", parent);
-	r = add_trees(h, prefix, mountinfo, home, /* is_v2= */ true, err);
-	if (r == 0)
-		r = add_trees(h, prefix, mountinfo, home, /* is_v2= */ false, err);
-	if (r < 0)
-		cgroup_host_close(h);
-	return r;
-}
-
-void cgroup_host_close(struct cgroup_host *h)
-{
-	for (size_t i = 0; i < h->n; i++) {
-		(void)close(h->trees[i].fd);
-		(void)close(h->trees[i].top_fd);
-	}
-	h->n = 0;
-}
-
-void cgroup_host_remove(struct cgroup_host *h)
-{
-	for (size_t i = 0; i < h->n; i++)
-		(void)unlinkat(h->trees[i].top_fd, h->parent, AT_REMOVEDIR);
-	cgroup_host_close(h);
 }
 
 static int write_value(const struct cgroup_tree *t, const char *id, const char *leaf,
@@ -251,7 +73,7 @@ static int set_memory(const struct cgroup_tree *t, const char *id, const char *l
 
 static int set_cpu(const struct cgroup_host *h, const char *id, uint32_t milli, struct err *err)
 {
-	const struct cgroup_tree *t = find_tree(h, CGROUP_CPU);
+	const struct cgroup_tree *t = cgroup_find_tree(h, CGROUP_CPU);
 	uint64_t quota_us = (uint64_t)milli * CPU_PERIOD_US / 1000;
 	char path[160], text[48];
 	int r;
@@ -270,8 +92,8 @@ static int set_cpu(const struct cgroup_host *h, const char *id, uint32_t milli, 
 int cgroup_set_limits(const struct cgroup_host *h, const char *id,
                       const struct guest_limits *limits, struct err *err)
 {
-	const struct cgroup_tree *memory = find_tree(h, CGROUP_MEMORY);
-	const struct cgroup_tree *pids = find_tree(h, CGROUP_PIDS);
+	const struct cgroup_tree *memory = cgroup_find_tree(h, CGROUP_MEMORY);
+	const struct cgroup_tree *pids = cgroup_find_tree(h, CGROUP_PIDS);
 	int r = set_cpu(h, id, limits->cpu_milli, err);
 
 	if (r == 0 && memory)
@@ -297,7 +119,7 @@ static int make_dirs(const struct cgroup_tree *t, const char *id)
 	(void)snprintf(path, sizeof(path), "%s/user", id);
 	if (t->is_flat)
 		return mkdirat(t->fd, path, 0755) < 0 && errno != EEXIST ? -errno : 0;
-	(void)enable_v2(t->fd, id);
+	(void)cgroup_enable(t->fd, id);
 	if (mkdirat(t->fd, path, 0755) < 0 && errno != EEXIST)
 		return -errno;
 	(void)snprintf(path, sizeof(path), "%s/" AGENT_LEAF, id);
@@ -439,7 +261,7 @@ int cgroup_confine(const struct cgroup_host *h, const char *name, const struct g
 
 int cgroup_set_weight(const struct cgroup_host *h, const char *id, uint32_t weight, struct err *err)
 {
-	const struct cgroup_tree *t = find_tree(h, CGROUP_CPU);
+	const struct cgroup_tree *t = cgroup_find_tree(h, CGROUP_CPU);
 
 	if (!t)
 		return 0;
@@ -450,9 +272,22 @@ int cgroup_set_weight(const struct cgroup_host *h, const char *id, uint32_t weig
 	return write_value(t, id, ".", "cpu.weight", MIN(MAX(weight, 1U), V2_WEIGHT_MAX), err);
 }
 
+int cgroup_set_weight_of_all(const struct cgroup_host *h, uint32_t weight, struct err *err)
+{
+	const struct cgroup_tree *t = cgroup_find_tree(h, CGROUP_CPU);
+	char text[32];
+
+	if (!t ||
+	    fd_read_file(t->fd, t->is_v2 ? "cpu.weight" : "cpu.shares", text, sizeof(text)) < 0)
+		return 0; /* the root of a tree has none */
+	if (strtoul(text, NULL, 10) != (t->is_v2 ? V2_WEIGHT_USUAL : V1_WEIGHT_USUAL))
+		return 0;
+	return cgroup_set_weight(h, ".", weight, err);
+}
+
 uint64_t cgroup_cpu_ns(const struct cgroup_host *h, const char *id)
 {
-	const struct cgroup_tree *t = find_tree(h, CGROUP_CPU_USAGE);
+	const struct cgroup_tree *t = cgroup_find_tree(h, CGROUP_CPU_USAGE);
 
 	if (!t)
 		return 0;
@@ -464,7 +299,7 @@ void cgroup_usage(const struct cgroup_host *h, const char *id, struct guest_usag
 {
 	const struct cgroup_tree *t;
 
-	t = find_tree(h, CGROUP_MEMORY);
+	t = cgroup_find_tree(h, CGROUP_MEMORY);
 	if (t && t->is_v2) {
 		usage->memory_bytes = read_value(t, id, "memory.current", NULL);
 		usage->memory_peak_bytes = read_value(t, id, "memory.peak", NULL);
@@ -474,12 +309,12 @@ void cgroup_usage(const struct cgroup_host *h, const char *id, struct guest_usag
 		usage->memory_peak_bytes = read_value(t, id, "memory.max_usage_in_bytes", NULL);
 		usage->oom_kills = read_value(t, id, "memory.oom_control", "oom_kill");
 	}
-	t = find_tree(h, CGROUP_PIDS);
+	t = cgroup_find_tree(h, CGROUP_PIDS);
 	if (t) {
 		usage->pids = read_value(t, id, "pids.current", NULL);
 		usage->pids_refused = read_value(t, id, "pids.events", "max");
 	}
-	t = find_tree(h, CGROUP_CPU_USAGE);
+	t = cgroup_find_tree(h, CGROUP_CPU_USAGE);
 	if (t)
 		usage->cpu_ns = t->is_v2 ? read_value(t, id, "cpu.stat", "usage_usec") * 1000
 		                         : read_value(t, id, "cpuacct.usage", NULL);
@@ -487,7 +322,7 @@ void cgroup_usage(const struct cgroup_host *h, const char *id, struct guest_usag
 
 void cgroup_shortage(const struct cgroup_host *h, const char *id, struct guest_shortage *ret)
 {
-	const struct cgroup_tree *t = find_tree(h, CGROUP_MEMORY);
+	const struct cgroup_tree *t = cgroup_find_tree(h, CGROUP_MEMORY);
 	const char *leaf = t ? agent_leaf(t) : NULL;
 
 	if (t && t->is_v2)
@@ -506,7 +341,7 @@ void cgroup_shortage(const struct cgroup_host *h, const char *id, struct guest_s
 
 int cgroup_freeze(const struct cgroup_host *h, const char *id, bool on, struct err *err)
 {
-	const struct cgroup_tree *t = find_tree(h, CGROUP_FREEZE);
+	const struct cgroup_tree *t = cgroup_find_tree(h, CGROUP_FREEZE);
 	char path[160], state[16];
 	int r;
 

@@ -58,6 +58,10 @@ must_check int cgroup_host_open(struct cgroup_host *h, const char *prefix, const
                                 const char *home, const char *parent, struct err *err);
 void cgroup_host_close(struct cgroup_host *h);
 void cgroup_host_remove(struct cgroup_host *h); /* PARENT too; sandboxes left in it keep it */
+/* The tree that does this, or NULL. */
+const struct cgroup_tree *cgroup_find_tree(const struct cgroup_host *h, enum cgroup_part part);
+/* In v2, lets groups below dir have its controllers. Returns the parts that were enabled. */
+unsigned cgroup_enable(int dir_fd, const char *dir);
 
 must_check int cgroup_make(const struct cgroup_host *h, const char *id,
                            const struct guest_limits *limits, struct err *err);
@@ -85,6 +89,10 @@ must_check int cgroup_confine(const struct cgroup_host *h, const char *name,
 /* The sandbox's CPU weight in units of v1: 1024 is the default. */
 must_check int cgroup_set_weight(const struct cgroup_host *h, const char *id, uint32_t weight,
                                  struct err *err);
+/* The weight of all sandboxes together, unless it is no longer the kernel's default: an operator
+ * has set that one. */
+must_check int cgroup_set_weight_of_all(const struct cgroup_host *h, uint32_t weight,
+                                        struct err *err);
 /* CPU time of all processes that were ever in it, also the agent; id "." means all sandboxes. */
 uint64_t cgroup_cpu_ns(const struct cgroup_host *h, const char *id);
 void cgroup_usage(const struct cgroup_host *h, const char *id, struct guest_usage *usage);

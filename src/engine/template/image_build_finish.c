@@ -81,7 +81,7 @@ static int check_unwritten(int fd, struct err *err)
 {
 	if (fcntl(fd, F_SETLEASE, F_RDLCK) == 0)
 		return 0;
-	return err_set(err, ERR_CONFLICT, errno, "somebody may still write into the image");
+	return err_set(err, ERR_CONFLICT, errno, "the image is still open for writing");
 }
 
 static int check_what(const struct image_build_finish *f, const struct image_build_result *r,
@@ -89,7 +89,7 @@ static int check_what(const struct image_build_finish *f, const struct image_bui
 {
 	if (r->bytes == f->bytes && digest_equal(&r->image, f->is))
 		return 0;
-	(void)err_set(err, ERR_CONFLICT, 0, "what came is not the image that was sealed");
+	(void)err_set(err, ERR_CONFLICT, 0, "this is not the image that was sealed");
 	return err_hint(err, "try again; if it stays so, the store of objects has other bytes than "
 	                     "were put there: build the template anew");
 }

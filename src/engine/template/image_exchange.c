@@ -5,9 +5,10 @@
 #include "base/log.h"
 #include "engine/guest/guest.h"
 #include "engine/linux/dir_tree.h"
+#include "engine/template/file_limit.h"
 #include "engine/template/image_build_child.h"
 #include "engine/template/image_build_finish.h"
-#include "object/object_seal.h"
+#include "engine/template/seal_key.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -17,7 +18,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define KEY_FILE    "cluster/objects.keys" /* its first half */
 #define FETCHES_MAX 8
 #define SLACK       (UINT64_C(64) << 20) /* of room that stays */
 
@@ -26,27 +26,14 @@ struct fetch {
 	struct guest_host *host;
 	char name[ID_SIZE]; /* in DATA/templates */
 	struct image_claim claim;
-	image_build_fn fn; /* NULL: it is being filled */
+	struct file_limit *limit; /* until it is taken */
+	image_build_fn fn;        /* NULL: it is being filled */
 	void *arg;
 	int result_fd;
 	struct loop_child *child;
 };
 
 static struct list fetches = LIST_INIT(fetches);
-
-static int read_key(struct guest_host *host, uint8_t ret[OBJECT_SEAL_KEY], struct err *err)
-{
-	auto_free char *path = xasprintf("%s/" KEY_FILE, host->data_dir);
-	auto_fd int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-
-	if (fd >= 0 && pread(fd, ret, OBJECT_SEAL_KEY, 0) == OBJECT_SEAL_KEY)
-		return 0;
-	(void)err_set(err, ERR_UNAVAILABLE, 0,
-	              "this node has no key to seal images with for its cluster");
-	return err_hint(err, "on the node that made the cluster: cloche cluster migrate --owner "
-	                     "CONNINFO; then copy DATA/cluster/objects.keys from there to here, "
-	                     "as root: systemctl restart cloche");
-}
 
 static struct object_claim claim_of(const struct image_claim *c)
 {
@@ -57,21 +44,8 @@ static struct object_claim claim_of(const struct image_claim *c)
 static int check_seal(struct guest_host *host, const struct image_claim *c, struct err *err)
 {
 	const struct object_claim claim = claim_of(c);
-	uint8_t key[OBJECT_SEAL_KEY];
-	bool fits;
-	int r = read_key(host, key, err);
 
-	if (r < 0)
-		return r;
-	fits = object_seal_fits(key, &claim, &c->seal);
-	explicit_bzero(key, sizeof(key));
-	if (fits)
-		return 0;
-	log_error("image.seal_wrong", "bytes=%llu", (unsigned long long)c->bytes);
-	(void)err_set(err, ERR_CONFLICT, 0,
-	              "no broker of this cluster has sealed this image for this project");
-	return err_hint(err, "its row in the database was changed, or the nodes have different "
-	                     "keys: sha256sum DATA/cluster/objects.keys must say the same on all");
+	return seal_check(host, &claim, &c->seal, "image", err);
 }
 
 int image_share(struct guest_host *host, const struct image_claim *c, int *ret_fd,
@@ -80,12 +54,9 @@ int image_share(struct guest_host *host, const struct image_claim *c, int *ret_f
 	int fds[IMAGE_FILES_MAX];
 	struct erofs_bases bases;
 	struct object_claim claim;
-	uint8_t key[OBJECT_SEAL_KEY];
 	struct stat st;
-	int r = read_key(host, key, err);
+	int r = images_open_files(&host->images, &c->image, fds, &bases, err);
 
-	if (r == 0)
-		r = images_open_files(&host->images, &c->image, fds, &bases, err);
 	if (r < 0)
 		return r;
 	for (size_t i = 1; i < IMAGE_FILES_MAX; i++)
@@ -98,10 +69,12 @@ int image_share(struct guest_host *host, const struct image_claim *c, int *ret_f
 	image_tell_bases(&bases, &ret->bases);
 	claim = claim_of(c);
 	claim.size = ret->bytes;
-	object_seal_make(key, &claim, &ret->seal);
-	explicit_bzero(key, sizeof(key));
-	*ret_fd = fds[0];
-	return 0;
+	r = seal_make(host, &claim, &ret->seal, err);
+	if (r < 0)
+		close_fd(&fds[0]);
+	else
+		*ret_fd = fds[0];
+	return r;
 }
 
 static struct fetch *find(const struct digest *image)
@@ -115,6 +88,8 @@ static struct fetch *find(const struct digest *image)
 static void drop(struct fetch *f)
 {
 	list_remove(&f->link);
+	if (f->limit)
+		file_limit_leave(f->limit);
 	(void)!dir_tree_remove(f->host->images.templates_fd, f->name);
 	close_fd(&f->result_fd);
 	free(f);
@@ -187,8 +162,12 @@ int image_fetch(struct guest_host *host, const struct image_claim *c, int *ret_f
 		                 O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (r == 0 && *ret_fd < 0)
 		r = -errno;
-	if (r < 0) {
+	if (r < 0)
 		(void)err_set(err, ERR_INTERNAL, -r, "cannot make a file for the image");
+	else
+		r = file_limit_new(host->loop, *ret_fd, c->bytes, "image", &f->limit, err);
+	if (r < 0) {
+		close_fd(ret_fd);
 		drop(f);
 		return r;
 	}
@@ -206,6 +185,8 @@ static void on_finished(struct loop *loop, int wait_status, void *arg)
 	(void)loop;
 	if (n != sizeof(end) || wait_status != 0)
 		(void)err_set(&end.err, ERR_INTERNAL, 0, "the image could not be checked");
+	if (end.err.code == ERR_NONE) /* it is no more to be emptied */
+		file_limit_free(take_ptr(f->limit));
 	drop(f);
 	if (end.err.code == ERR_NONE)
 		was.fn(&end.result, NULL, was.arg);
@@ -260,9 +241,15 @@ int image_take(struct guest_host *host, const struct image_claim *c, image_build
 		return r < 0 ? r : take_what_is_here(host, c, ret, err);
 	if (f->fn)
 		return err_set(err, ERR_CONFLICT, EBUSY, "this image is being checked");
+	if (file_limit_is_broken(f->limit)) {
+		drop(f);
+		return err_set(err, ERR_CONFLICT, EFBIG,
+		               "more was written into the image's file than its size");
+	}
 	f->claim = *c;
 	f->fn = fn;
 	f->arg = arg;
+	file_limit_pause(f->limit);
 	r = begin_check(f, err);
 	if (r < 0)
 		drop(f);

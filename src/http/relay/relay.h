@@ -4,9 +4,9 @@
  * One HTTP request of a client, passed on to another server over a stream socket, and its answer
  * back to the client.
  *
- *	relay_begin() --> relay_use() --> head, body follows --> head of the answer --> its body -->
- *end ^                |                                        +--> 101: bytes as they are
- *	     +-- the server ended without a byte, and again() said yes
+ *	relay_begin() --> relay_use() --> head, body --> head of the answer --> its body --> end
+ *	     ^                |                                          +--> 101: bytes as they are
+ *	     +----------------+ the server ended without a byte, and again() said yes
  *
  * Whose server it is, how it is reached, what the heads say and what a failure says is the owner's
  * (struct relay_ops). A relay lies in its owner, who calls relay_stop() when the request is over

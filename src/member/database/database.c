@@ -64,6 +64,11 @@ void database_set_call_us(struct database *db, uint64_t call_us)
 	db->config.call_us = call_us;
 }
 
+void database_set_rest_max_us(struct database *db, uint64_t rest_max_us)
+{
+	db->config.rest_max_us = rest_max_us;
+}
+
 static void call_done(struct database_call *call)
 {
 	for (size_t i = 0; i < call->n; i++)

@@ -51,6 +51,7 @@ struct database *database_new(const struct database_config *config);
 void database_start(struct database *db);
 bool database_is_up(const struct database *db);
 void database_set_call_us(struct database *db, uint64_t call_us);
+void database_set_rest_max_us(struct database *db, uint64_t rest_max_us);
 /* Ends the connection, for this reason; another follows after a pause. Not from inside an answer's
  * callback, where database_drop_later() does the same at the end of the turn. */
 void database_drop_later(struct database *db, enum trouble trouble, const char *message);

@@ -9,8 +9,11 @@
  */
 #include "base/buf.h"
 #include "member/papers/trouble.h"
+#include "object/object_listing.h"
 #include "object/object_location.h"
 #include "object/object_sign.h"
+
+#define STORE_AT_SIZE (OBJECT_KEY_MAX + 1) /* of a place in a listing */
 
 struct store_backend;
 
@@ -29,7 +32,15 @@ struct store_kind {
 	/* Appends to out, up to its cap. */
 	int (*get)(struct store_backend *b, const char *name, struct buf *out,
 	           struct store_fault *fault);
+	/* When it was written, by the store's clock; 0: the store does not say. */
+	int (*stat)(struct store_backend *b, const char *name, uint64_t *ret_written_us,
+	            struct store_fault *fault);
 	int (*remove)(struct store_backend *b, const char *name, struct store_fault *fault);
+	/* Some of what a folder ("v1/chunks/") has, in no order; a listed key is a whole name.
+	 * at: where to begin, "" or what the last call has left there; "" again: that was the last.
+	 * A folder that is not there has nothing. */
+	int (*list)(struct store_backend *b, const char *folder, char at[STORE_AT_SIZE],
+	            object_entry_fn fn, void *arg, struct store_fault *fault);
 };
 extern const struct store_kind store_directory, store_s3;
 

@@ -11,6 +11,7 @@
 #include "base/id.h"
 #include "base/units.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -161,9 +162,81 @@ static int directory_remove(struct store_backend *b, const char *name, struct st
 	return 0;
 }
 
+static int directory_stat(struct store_backend *b, const char *name, uint64_t *ret_written_us,
+                          struct store_fault *fault)
+{
+	struct stat st;
+
+	open_top(b);
+	if (b->fd < 0)
+		return fault_of(b, errno, fault);
+	if (fstatat(b->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? store_fail(fault, TROUBLE_STORE_ABSENT, false,
+		                                    "%s/%s is not there", b->path, name)
+		                       : fault_of(b, errno, fault);
+	*ret_written_us = (uint64_t)st.st_mtime * SECOND_US;
+	return 0;
+}
+
+/* One folder, without those below it. What is no plain file is nothing that was put there. */
+static int list_one(struct store_backend *b, const char *folder, object_entry_fn fn, void *arg,
+                    struct store_fault *fault)
+{
+	int fd = openat(b->fd, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+	int r = 0;
+
+	if (!dir && errno == ENOENT)
+		return 0;
+	if (!dir) {
+		r = fault_of(b, errno, fault);
+		close_fd(&fd);
+		return r;
+	}
+	while (r == 0 && (errno = 0, entry = readdir(dir))) {
+		auto_free char *name = xasprintf("%s%s", folder, entry->d_name);
+		struct object_entry one = {.key = name};
+		struct stat st;
+
+		if (fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    !S_ISREG(st.st_mode))
+			continue;
+		one.written_us = (uint64_t)st.st_mtime * SECOND_US;
+		one.bytes = (uint64_t)st.st_size;
+		r = fn(&one, arg);
+	}
+	if (r == 0 && errno != 0)
+		r = fault_of(b, errno, fault);
+	(void)closedir(dir);
+	return r;
+}
+
+/* One after the other: "00/", "01/" … of chunks and manifests; all others have no folders. */
+static int directory_list(struct store_backend *b, const char *folder, char at[STORE_AT_SIZE],
+                          object_entry_fn fn, void *arg, struct store_fault *fault)
+{
+	const bool is_split = strcmp(folder, object_folder(false)) == 0 ||
+	                      strcmp(folder, object_folder(true)) == 0;
+	const unsigned long n = is_split ? strtoul(at, NULL, 16) : 0;
+	auto_free char *one = is_split ? xasprintf("%s%02lx/", folder, n & 0xff) : xstrdup(folder);
+	int r;
+
+	open_top(b);
+	if (b->fd < 0)
+		return fault_of(b, errno, fault);
+	r = list_one(b, one, fn, arg, fault);
+	at[0] = '\0';
+	if (is_split && n < 0xff)
+		(void)snprintf(at, STORE_AT_SIZE, "%02lx", n + 1);
+	return r;
+}
+
 const struct store_kind store_directory = {
 	.open = directory_open,
 	.put = directory_put,
 	.get = directory_get,
+	.stat = directory_stat,
 	.remove = directory_remove,
+	.list = directory_list,
 };

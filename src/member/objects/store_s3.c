@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "http/client.h"
+#include "http/target.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,6 +21,7 @@
 
 #define PATIENCE_US (60 * SECOND_US)
 #define ERROR_MAX   ((size_t)64 * 1024)
+#define LISTING_MAX ((size_t)4 << 20) /* of a page of 1000 keys */
 #define WORD_MAX    64
 
 struct store_backend {
@@ -30,7 +32,8 @@ struct store_backend {
 };
 
 struct call {
-	const char *method, *name;
+	const char *method, *name; /* NULL: the bucket itself, with a query */
+	const char *query;
 	const void *data;
 	size_t len;
 	bool is_new;
@@ -68,7 +71,10 @@ static int lost(struct store_backend *b, const struct err *err, struct store_fau
 
 static int send_call(struct store_backend *b, const struct call *call, struct store_fault *fault)
 {
-	auto_free char *path = xasprintf("%s/%s", b->l.path, call->name);
+	auto_free char *path =
+		call->name ? xasprintf("%s/%s", b->l.path, call->name) : xstrdup(b->l.root);
+	auto_free char *target =
+		call->query ? xasprintf("%s?%s", path, call->query) : xstrdup(path);
 	char hash[OBJECT_HASH_SIZE], time[OBJECT_SIGN_TIME_SIZE], value[OBJECT_SIGN_SIZE];
 	const struct http_field all[] = {
 		{"host", b->l.host},
@@ -84,10 +90,11 @@ static int send_call(struct store_backend *b, const struct call *call, struct st
 	                           .time = time,
 	                           .method = call->method,
 	                           .path = path,
+	                           .query = call->query,
 	                           .fields = fields,
 	                           .content_hash = hash};
 	struct http_send send = {.method = call->method,
-	                         .path = path,
+	                         .path = target,
 	                         .fields = fields + 1, /* the client sends Host */
 	                         .data = call->data,
 	                         .len = call->len};
@@ -213,7 +220,7 @@ static int ask(struct store_backend *b, const struct call *call, int wanted, str
 	return r;
 }
 
-static int ask_age(struct store_backend *b, const char *name, uint64_t *ret_written_us,
+static int s3_stat(struct store_backend *b, const char *name, uint64_t *ret_written_us,
                    struct store_fault *fault)
 {
 	const char *text;
@@ -225,7 +232,7 @@ static int ask_age(struct store_backend *b, const char *name, uint64_t *ret_writ
 	*ret_written_us = text && strptime(text, "%a, %d %b %Y %H:%M:%S GMT", &tm)
 	                          ? (uint64_t)MAX(timegm(&tm), 0) * SECOND_US
 	                          : 0; /* it is not counted on */
-	return -EEXIST;
+	return 0;
 }
 
 static int s3_put(struct store_backend *b, const char *name, const void *data, size_t len,
@@ -237,7 +244,7 @@ static int s3_put(struct store_backend *b, const char *name, const void *data, s
 
 	if (status != 412)
 		return MIN(status, 0);
-	return ask_age(b, name, ret_written_us, fault);
+	return s3_stat(b, name, ret_written_us, fault) < 0 ? -1 : -EEXIST;
 }
 
 static int s3_get(struct store_backend *b, const char *name, struct buf *out,
@@ -256,9 +263,76 @@ static int s3_remove(struct store_backend *b, const char *name, struct store_fau
 	return MIN(ask(b, &(struct call){.method = "DELETE", .name = name}, 204, NULL, fault), 0);
 }
 
+struct listing {
+	const char *keys, *folder, *behind; /* of the bucket; behind: the last key of before */
+	object_entry_fn fn;
+	void *arg;
+};
+
+/* Keys come in their order, each behind the one before it: else a listing would never end. */
+static int on_listed(const struct object_entry *one, void *arg)
+{
+	const struct listing *l = arg;
+	const size_t len = strlen(l->keys);
+	struct object_entry named = *one;
+
+	if (strncmp(one->key, l->keys, len) != 0 ||
+	    strncmp(one->key + len, l->folder, strlen(l->folder)) != 0 ||
+	    strcmp(one->key + len, l->behind) <= 0)
+		return -EPROTO;
+	named.key = one->key + len;
+	return l->fn(&named, l->arg);
+}
+
+static int put_query(const struct store_backend *b, const char *folder, const char *at,
+                     struct buf *out)
+{
+	int r = buf_append_str(out, "list-type=2&max-keys=1000&prefix=");
+
+	if (r == 0)
+		r = http_escape(out, b->l.keys);
+	if (r == 0)
+		r = http_escape(out, folder);
+	if (r == 0 && at[0])
+		r = buf_append_str(out, "&start-after=");
+	if (r == 0 && at[0])
+		r = http_escape(out, b->l.keys);
+	return r == 0 && at[0] ? http_escape(out, at) : r;
+}
+
+static int s3_list(struct store_backend *b, const char *folder, char at[STORE_AT_SIZE],
+                   object_entry_fn fn, void *arg, struct store_fault *fault)
+{
+	auto_call(buf_done) struct buf text = BUF_INIT(LISTING_MAX), query = BUF_INIT(8192);
+	struct listing l = {
+		.keys = b->l.keys, .folder = folder, .behind = at, .fn = fn, .arg = arg};
+	struct call call = {.method = "GET"};
+	char last[OBJECT_KEY_MAX + 1];
+	int r = put_query(b, folder, at, &query);
+
+	if (r < 0)
+		return store_fail(fault, TROUBLE_STORE_SETTING, false, "the prefix is too long");
+	call.query = buf_str(&query);
+	if (ask(b, &call, 200, &text, fault) < 0)
+		return -1;
+	if (strlen(buf_str(&text)) != text.len)
+		r = -EPROTO;
+	if (r == 0)
+		r = object_listing_read(text.data, on_listed, &l, last);
+	if (r < 0)
+		return store_fail(fault, TROUBLE_STORE_DAMAGED, true,
+		                  "%s lists what was not asked for", b->l.url);
+	at[0] = '\0';
+	if (r > 0)
+		(void)snprintf(at, STORE_AT_SIZE, "%s", last + strlen(b->l.keys));
+	return 0;
+}
+
 const struct store_kind store_s3 = {
 	.open = s3_open,
 	.put = s3_put,
 	.get = s3_get,
+	.stat = s3_stat,
 	.remove = s3_remove,
+	.list = s3_list,
 };

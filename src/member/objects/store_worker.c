@@ -6,6 +6,7 @@
 #include "base/id.h"
 #include "daemon/confine/confine.h"
 #include "member/papers/node_file.h"
+#include "member/socket_child.h"
 #include "object/object_collect.h"
 
 #include <signal.h>
@@ -21,6 +22,9 @@
 	100U /* before the second try; doubled for each further one, with as much jitter           \
 	      */
 #define PROBE_LEN  32
+#define LIST_CALLS 16                 /* of one listing, so that who waits behind it is served */
+#define LIST_MAX   ((size_t)16 << 20) /* of its rows; what is beyond is for another day */
+#define SWEEP_MAX  1000
 #define STORED_MAX MAX(OBJECT_STORED_MAX, OBJECT_MANIFEST_MAX + (size_t)OBJECT_NONCE + OBJECT_TAG)
 
 struct worker {
@@ -31,6 +35,7 @@ struct worker {
 	struct store_fault broken; /* in the settings: the answer to every job */
 	struct buf stored; /* room for one job: given back behind it, so that who rests is small */
 	uint8_t *plain;
+	bool lists_manifests;
 };
 
 int store_fail(struct store_fault *fault, enum trouble trouble, bool may_pass, const char *fmt, ...)
@@ -151,7 +156,91 @@ static int get_manifest(struct worker *w, const struct store_job *job, int fd,
 	return r;
 }
 
-static int check(struct worker *w, struct store_fault *fault)
+static int on_row(const struct object_entry *one, void *arg)
+{
+	struct worker *w = arg;
+	struct object_row row = {.written_us = one->written_us, .bytes = one->bytes};
+
+	if (object_name_parse(w->lists_manifests, one->key, &row.name) == 0)
+		(void)!buf_append(&w->stored, (const char *)&row, sizeof(row));
+	return 0;
+}
+
+static int list(struct worker *w, const struct store_job *job, int fd, struct store_result *ret,
+                struct store_fault *fault)
+{
+	int r = 0;
+
+	memcpy(ret->at, job->at, sizeof(ret->at));
+	ret->at[sizeof(ret->at) - 1] = '\0';
+	buf_done(&w->stored);
+	buf_init(&w->stored, LIST_MAX);
+	w->lists_manifests = job->is_manifest;
+	for (size_t i = 0; r == 0 && i < LIST_CALLS && (i == 0 || ret->at[0]); i++)
+		r = w->kind->list(w->backend, object_folder(job->is_manifest), ret->at, on_row, w,
+		                  fault);
+	if (r == 0 && pwrite(fd, w->stored.data, w->stored.len, 0) != (ssize_t)w->stored.len)
+		r = store_fail(fault, TROUBLE_STORE_SETTING, false, "this node has no room");
+	ret->len = (uint32_t)(w->stored.len / sizeof(struct object_row));
+	return r;
+}
+
+/* It is looked at right before it goes: who finds an old chunk writes it once more, and counts on
+ * it then (object_collect.h). */
+static int remove_old(struct worker *w, const struct store_job *job, struct store_result *ret,
+                      struct store_fault *fault)
+{
+	char name[OBJECT_NAME_SIZE];
+	uint64_t written_us = 0;
+	int r;
+
+	object_name(job->is_manifest, &job->name, name);
+	r = w->kind->stat(w->backend, name, &written_us, fault);
+	if (r < 0)
+		return fault->trouble == TROUBLE_STORE_ABSENT ? 0 : r;
+	ret->was_there = written_us == 0 || written_us >= job->before_us;
+	return ret->was_there ? 0 : w->kind->remove(w->backend, name, fault);
+}
+
+struct sweep {
+	uint64_t before_us;
+	struct buf names; /* each with its NUL */
+	uint32_t n;
+};
+
+static int on_leftover(const struct object_entry *one, void *arg)
+{
+	struct sweep *s = arg;
+
+	if (one->written_us < s->before_us && s->n < SWEEP_MAX &&
+	    buf_append(&s->names, one->key, strlen(one->key) + 1) == 0)
+		s->n++;
+	return 0;
+}
+
+/* Drafts and probes: their names are nobody's but who made them, and that one is gone. */
+static int sweep(struct worker *w, const struct store_job *job, struct store_result *ret,
+                 struct store_fault *fault)
+{
+	static const char *const folders[] = {"v1/tmp/", "v1/probe/"};
+	struct sweep s = {.before_us = job->before_us, .names = BUF_INIT(LIST_MAX)};
+	const char *name;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(folders); i++) {
+		char at[STORE_AT_SIZE] = "";
+
+		r = w->kind->list(w->backend, folders[i], at, on_leftover, &s, fault);
+	}
+	name = buf_str(&s.names);
+	for (uint32_t i = 0; r == 0 && i < s.n; i++, name += strlen(name) + 1)
+		r = w->kind->remove(w->backend, name, fault);
+	ret->len = s.n;
+	buf_done(&s.names);
+	return r;
+}
+
+static int check(struct worker *w, struct store_result *ret, struct store_fault *fault)
 {
 	char id[ID_SIZE], name[sizeof("v1/probe/") + ID_SIZE], bytes[PROBE_LEN];
 	uint64_t written_us;
@@ -168,6 +257,8 @@ static int check(struct worker *w, struct store_fault *fault)
 	    (w->stored.len != sizeof(bytes) || memcmp(w->stored.data, bytes, sizeof(bytes)) != 0))
 		r = store_fail(fault, TROUBLE_STORE_DAMAGED, true,
 		               "what was put there came back as other bytes");
+	if (r == 0)
+		r = w->kind->stat(w->backend, name, &ret->written_us, fault);
 	return r == 0 ? w->kind->remove(w->backend, name, fault) : MIN(r, -1);
 }
 
@@ -176,7 +267,7 @@ static int run_op(struct worker *w, const struct store_job *job, int fd, struct 
 {
 	switch ((enum store_op)job->op) {
 	case STORE_CHECK:
-		return check(w, fault);
+		return check(w, ret, fault);
 	case STORE_PUT_CHUNK:
 		return put_chunk(w, job, fd, ret, fault);
 	case STORE_GET_CHUNK:
@@ -185,6 +276,12 @@ static int run_op(struct worker *w, const struct store_job *job, int fd, struct 
 		return put_manifest(w, job, fd, fault);
 	case STORE_GET_MANIFEST:
 		return get_manifest(w, job, fd, ret, fault);
+	case STORE_LIST:
+		return list(w, job, fd, ret, fault);
+	case STORE_REMOVE:
+		return remove_old(w, job, ret, fault);
+	case STORE_SWEEP:
+		return sweep(w, job, ret, fault);
 	}
 	return store_fail(fault, TROUBLE_STORE_SETTING, false, "no such job");
 }
@@ -202,11 +299,16 @@ static int run_once(struct worker *w, const struct store_job *job, int fd, struc
 	return r;
 }
 
+static bool has_file(const struct store_job *job)
+{
+	return job->op != STORE_CHECK && job->op != STORE_REMOVE && job->op != STORE_SWEEP;
+}
+
 static bool is_sound(const struct store_job *job)
 {
 	const bool is_manifest = job->op == STORE_PUT_MANIFEST;
 
-	return job->op == STORE_CHECK || job->op == STORE_GET_MANIFEST ||
+	return !has_file(job) || job->op == STORE_GET_MANIFEST || job->op == STORE_LIST ||
 	       (job->len > 0 && job->len <= (is_manifest ? OBJECT_MANIFEST_MAX : OBJECT_CHUNK));
 }
 
@@ -222,7 +324,7 @@ static void run_job(struct worker *w, const struct store_job *job, int fd, struc
 	int r = -1;
 
 	*ret = (struct store_result){.op = job->op, .name = job->name};
-	if (!fault.trouble && (!is_sound(job) || (fd < 0 && job->op != STORE_CHECK)))
+	if (!fault.trouble && (!is_sound(job) || (fd < 0 && has_file(job))))
 		(void)store_fail(&fault, TROUBLE_STORE_SETTING, false, "no such job");
 	for (unsigned n = 0; !fault.trouble || (fault.may_pass && n < tries_of(&fault)); n++) {
 		if (n > 0)
@@ -297,25 +399,11 @@ static void run_child(const struct store_config *config, int sock)
 
 int store_worker_start(const struct store_config *config, int *ret_fd, struct err *err)
 {
-	int fds[2];
-	pid_t pid;
+	int r = socket_child_fork("a worker of the store", ret_fd, err);
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
-		return err_set(err, ERR_INTERNAL, errno, "cannot make a socket pair");
-	pid = fork();
-	if (pid < 0) {
-		(void)err_set(err, ERR_INTERNAL, errno, "cannot start a worker of the store");
-		(void)close(fds[0]);
-		(void)close(fds[1]);
-		return -EAGAIN;
-	}
-	if (pid == 0) {
-		(void)dup3(fds[1], STDIN_FILENO, 0);
-		(void)close_range(STDERR_FILENO + 1, ~0U, 0);
+	if (r == 1) {
 		run_child(config, STDIN_FILENO);
 		_exit(0);
 	}
-	(void)close(fds[1]);
-	*ret_fd = fds[0];
-	return 0;
+	return r;
 }

@@ -19,6 +19,11 @@ enum store_op {
 	STORE_GET_CHUNK,    /* into the file */
 	STORE_PUT_MANIFEST, /* the whole file */
 	STORE_GET_MANIFEST, /* into the empty file; the result has its length */
+	STORE_LIST,         /* a part of all chunks or manifests, into the file as rows: struct
+	                     * object_row (object_collect.h); the result has their number */
+	STORE_REMOVE,       /* a chunk or a manifest, unless it was written at before_us or later:
+	                     * then was_there */
+	STORE_SWEEP,        /* what workers that died have left; the result has its number */
 };
 
 struct store_job {
@@ -27,6 +32,9 @@ struct store_job {
 	uint64_t offset; /* in the file */
 	struct digest name;
 	struct object_keys keys;
+	uint64_t before_us;     /* of a removal or a sweep */
+	uint32_t is_manifest;   /* of a listing or a removal */
+	char at[STORE_AT_SIZE]; /* of a listing: where to begin */
 };
 
 struct store_result {
@@ -35,7 +43,9 @@ struct store_result {
 	uint32_t was_there;
 	uint32_t len;
 	struct digest name;
+	uint64_t written_us; /* of a check: what the store's clock said, 0 if it did not */
 	char message[200];
+	char at[STORE_AT_SIZE]; /* of a listing: where it goes on; "": that was all */
 };
 
 struct store_config {

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "member/objects/transfer.h"
 
+#include "base/clock.h"
 #include "base/fd.h"
+#include "object/object_collect.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+
+/* Several make one row: an image has up to nine parts. */
+#define UPLOAD_US (OBJECT_UPLOAD_US / 12)
 
 struct piece {
 	struct transfer *of;
@@ -24,6 +29,7 @@ struct transfer {
 	size_t next, n_open;
 	struct piece pieces[STORE_WORKERS];
 	struct transfer_result result;
+	uint64_t begun_us;
 	char message[200];
 };
 
@@ -37,11 +43,13 @@ static void end(struct transfer *t)
 	result.message = message;
 	result.bytes = t->m.claim.size;
 	result.n_chunks = t->m.n_chunks;
-	object_manifest_done(&t->m);
+	result.manifest = &t->m;
+	result.name = &t->name;
 	object_keys_wipe(&t->keys);
 	close_fd(&t->text_fd);
-	free(t);
 	target.done(&result, target.arg);
+	object_manifest_done(&t->m);
+	free(t);
 }
 
 /* The first failure is the one that is told. */
@@ -68,6 +76,14 @@ static void put_manifest(struct transfer *t)
 	int r = object_manifest_write(&t->m, &text);
 
 	job.len = (uint32_t)text.len;
+	if (clock_steady_us() - t->begun_us > UPLOAD_US) {
+		buf_done(&text);
+		note(t, TROUBLE_STORE_UNREACHABLE,
+		     "it took so long that what it has found in the store may be gone by now; it "
+		     "is tried again");
+		end(t);
+		return;
+	}
 	if (r == 0 && pwrite(t->text_fd, text.data, text.len, 0) != (ssize_t)text.len)
 		r = -EIO;
 	buf_done(&text);
@@ -140,6 +156,7 @@ static struct transfer *new (struct store_pool *pool, const struct object_keys *
 	t->pool = pool;
 	t->keys = *keys;
 	t->fd = -1;
+	t->begun_us = clock_steady_us();
 	t->text_fd = open(scratch_dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (t->text_fd < 0)
 		note(t, TROUBLE_STORE_SETTING, "this node has no room for the manifest");

@@ -14,8 +14,10 @@
 struct transfer_result {
 	enum trouble trouble; /* TROUBLE_NONE: done */
 	const char *message;
-	uint64_t bytes;                     /* of the thing */
-	uint64_t n_chunks, n_zero, n_there; /* all; not stored; found in the store already */
+	uint64_t bytes;                         /* of the thing */
+	uint64_t n_chunks, n_zero, n_there;     /* all; not stored; found in the store already */
+	const struct object_manifest *manifest; /* borrowed, while it is told */
+	const struct digest *name;              /* the manifest's */
 };
 
 typedef void (*transfer_fn)(const struct transfer_result *result, void *arg);

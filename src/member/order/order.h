@@ -14,6 +14,8 @@ struct order {
 	const char *name, *token;
 	const char *node; /* that the command is about; NULL: this one */
 	uint64_t lifetime_s, fence_after_ms, lost_after_ms;
+	uint64_t certificate_s; /* how long what this node signs is good; 0: as usual */
+	uint64_t objects_collect_s, objects_collect_most;
 	uint64_t beat_ms, log_level, link_fd, control_fd; /* of the member */
 	bool is_replacing;
 };

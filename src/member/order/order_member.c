@@ -9,6 +9,7 @@
  */
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "daemon/confine/confine.h"
 #include "member/member.h"
 #include "member/objects/objects_check.h"
@@ -26,7 +27,10 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+/* In the member's root directory. */
 #define INVITATIONS "/invitations"
+#define RENEWALS    "/renewals"
+#define CERTIFICATE "/certificate"
 #define OPEN_FILES  16384
 
 struct member_process {
@@ -42,7 +46,7 @@ struct member_process {
 	int store_fds[STORE_WORKERS];
 	struct store_pool *store; /* NULL: no objects are kept */
 	struct objects_check *check;
-	struct peer_tls *tls;
+	char *key, *certificate;          /* that it joined with; NULL: it has none, and is alone */
 	uint8_t wrapping_key[OBJECT_KEY]; /* of the projects' keys */
 	bool has_wrapping_key;
 };
@@ -71,6 +75,9 @@ static json_t *status_of(void *arg)
 
 	if (p->check)
 		(void)json_object_set_new(all, "objects", objects_check_status(p->check));
+	if (p->check)
+		(void)json_object_set_new(json_object_get(all, "objects"), "collection",
+		                          member_collect_status(p->member));
 	return all;
 }
 
@@ -134,22 +141,12 @@ static int read_files(struct member_process *p, uid_t uid, gid_t gid, struct err
 	if (r == 0) {
 		p->authority.key = node_file_load(o->data_dir, "authority.key");
 		p->authority.certificate = node_file_load(o->data_dir, "authority.crt");
+		p->authority.lifetime_s = o->certificate_s;
+		p->key = node_file_load(o->data_dir, "node.key");
+		p->certificate = node_file_load(o->data_dir, "node.crt");
 		p->has_wrapping_key = node_keys_read_wrapping(o->data_dir, p->wrapping_key) == 0;
 	}
 	return r;
-}
-
-/* What it shows to other members. Without it the node goes on alone. */
-static void read_certificate(struct member_process *p)
-{
-	auto_free char *key = node_file_load(p->order->data_dir, "node.key");
-	auto_free char *certificate = node_file_load(p->order->data_dir, "node.crt");
-	struct err err = {0};
-
-	if (!key || !certificate || !p->authority.certificate)
-		return;
-	if (peer_tls_new(key, certificate, p->authority.certificate, &p->tls, &err) < 0)
-		log_error("cluster.certificate_unreadable", "error='%s'", err.message);
 }
 
 /* A stream takes two. */
@@ -171,8 +168,8 @@ static enum trouble kind_of(const struct err *err)
 	return TROUBLE_SETTING;
 }
 
-static int open_all(struct member_process *p, const struct err *trouble, int64_t end_s,
-                    int resolver_fd, int status_fd)
+static int open_all(struct member_process *p, const struct err *trouble, int resolver_fd,
+                    int status_fd)
 {
 	struct name_resolver *resolver = NULL;
 	int r = name_resolver_new(p->loop, resolver_fd, &resolver);
@@ -187,11 +184,14 @@ static int open_all(struct member_process *p, const struct err *trouble, int64_t
 		.node = p->node.node && !p->node.invitation ? &p->node : NULL,
 		.conninfo = &p->conninfo,
 		.authority = &p->authority,
-		.invitations_dir = INVITATIONS,
-		.certificate_end_s = end_s,
-		.tls = p->tls,
+		.dirs = {.invitations = INVITATIONS, .renewals = RENEWALS},
+		.certificate_dir = CERTIFICATE,
+		.key = p->key,
+		.certificate = p->certificate,
 		.store = p->store,
 		.wrapping_key = p->has_wrapping_key ? p->wrapping_key : NULL,
+		.collect_us = p->order->objects_collect_s * SECOND_US,
+		.collect_most = (unsigned)p->order->objects_collect_most,
 		.trouble = trouble->code ? kind_of(trouble) : TROUBLE_NONE,
 		.message = trouble->code ? trouble->message : NULL,
 	});
@@ -214,9 +214,7 @@ static int open_all(struct member_process *p, const struct err *trouble, int64_t
 static int run(struct member_process *p, struct err *err)
 {
 	auto_free char *root = node_file_path(p->order->data_dir, "root");
-	auto_free char *certificate = node_file_load(p->order->data_dir, "node.crt");
 	struct confine_plan plan = {.part = CONFINE_MEMBER, .root_dir = root};
-	int64_t end_s = certificate ? authority_end_s(certificate) : 0;
 	struct err trouble = {0};
 	int resolver_fd = -1, status_fd = -1;
 	int r = node_file_prepare(p->order->data_dir, err);
@@ -227,8 +225,6 @@ static int run(struct member_process *p, struct err *err)
 	if (r == 0 && read_files(p, plan.uid, plan.gid, &trouble) < 0)
 		log_warn("cluster.not_ready", "code=%s error='%s' hint='%s'", trouble.field,
 		         trouble.message, trouble.hint);
-	if (r == 0 && !trouble.code)
-		read_certificate(p);
 	raise_open_files();
 	if (r == 0)
 		r = status_socket_bind(p->order->run_dir, &status_fd, err);
@@ -239,7 +235,7 @@ static int run(struct member_process *p, struct err *err)
 	if (r == 0)
 		r = loop_new(&p->loop, err);
 	if (r == 0) {
-		r = open_all(p, &trouble, end_s, resolver_fd, status_fd);
+		r = open_all(p, &trouble, resolver_fd, status_fd);
 		if (r < 0)
 			(void)err_set(err, ERR_INTERNAL, -r, "cannot watch what the member needs");
 	}

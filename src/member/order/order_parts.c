@@ -24,7 +24,7 @@ int order_need_alone(const struct order *o, struct err *err)
 	if (!o->is_replacing) {
 		(void)err_set(err, ERR_CONFLICT, 0, "this node is in the cluster %.40s already",
 		              r == 0 ? f.cluster_id : "of a damaged file");
-		r = err_hint(err, "`cloche cluster status` tells more; with --replace it leaves "
+		r = err_hint(err, "`cloche cluster status` shows more; with --replace it leaves "
 		                  "that one, whose files are kept in DATA/cluster/old");
 	} else {
 		r = node_file_set_aside(o->data_dir, err);

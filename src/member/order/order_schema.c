@@ -25,9 +25,11 @@
 #define RIGHTS_MARK    "-- Nobody may do what is not said here."
 
 extern const unsigned char cluster_schema[], cluster_schema_2[], cluster_schema_3[],
-	cluster_schema_4[], cluster_schema_5[];
+	cluster_schema_4[], cluster_schema_5[], cluster_schema_6[], cluster_schema_7[],
+	cluster_schema_8[], cluster_schema_9[], cluster_schema_10[];
 extern const size_t cluster_schema_len, cluster_schema_2_len, cluster_schema_3_len,
-	cluster_schema_4_len, cluster_schema_5_len;
+	cluster_schema_4_len, cluster_schema_5_len, cluster_schema_6_len, cluster_schema_7_len,
+	cluster_schema_8_len, cluster_schema_9_len, cluster_schema_10_len;
 
 /* The first makes number 1; each of the others only adds to the one before it, and says its number
  * in the database itself. */
@@ -37,7 +39,9 @@ static const struct {
 } schema_steps[] = {
 	{cluster_schema, &cluster_schema_len},     {cluster_schema_2, &cluster_schema_2_len},
 	{cluster_schema_3, &cluster_schema_3_len}, {cluster_schema_4, &cluster_schema_4_len},
-	{cluster_schema_5, &cluster_schema_5_len},
+	{cluster_schema_5, &cluster_schema_5_len}, {cluster_schema_6, &cluster_schema_6_len},
+	{cluster_schema_7, &cluster_schema_7_len}, {cluster_schema_8, &cluster_schema_8_len},
+	{cluster_schema_9, &cluster_schema_9_len}, {cluster_schema_10, &cluster_schema_10_len},
 };
 static_assert(ARRAY_SIZE(schema_steps) == MEMBER_SCHEMA, "a step for each number");
 
@@ -295,7 +299,7 @@ static json_t *try_login(const struct order *o, const struct node_file *f)
 
 int order_init(const struct order *o, json_t **ret, struct err *err)
 {
-	struct authority_pems authority = {0};
+	struct authority_pems authority = {.lifetime_s = o->certificate_s};
 	struct node_file f = {0};
 	struct session s = {0};
 	bool has = false;

@@ -31,7 +31,8 @@ static const char *state_of(const json_t *node, json_int_t fence_after_ms)
 
 #define SKEW_MAX_MS 1000
 #define DAY_S       INT64_C(86400)
-#define WARN_DAYS   30
+#define WARN_PART   4          /* of a certificate's term: it should be renewed by then */
+#define WARN_S      30 * DAY_S /* of a node that does not tell when its own began */
 
 /* What is wrong with a node, and what to do: one at most, the worst. NULL: nothing. */
 static json_t *say(const char *code, const char *hint, const char *fmt, ...) printf_like(3, 4);
@@ -56,6 +57,7 @@ static json_t *problem_of(const json_t *node, const char *state, int64_t now_s)
 {
 	const char *name = json_string_value(json_object_get(node, "name"));
 	const int64_t end_s = figure(node, "certificate_end_s"), skew = figure(node, "skew_ms");
+	const int64_t begin_s = figure(node, "certificate_begin_s");
 	const int64_t seen_s = json_integer_value(json_object_get(node, "seen_ms_ago")) / 1000;
 
 	name = name ? name : "?";
@@ -79,7 +81,7 @@ static json_t *problem_of(const json_t *node, const char *state, int64_t now_s)
 	if (end_s > 0 && end_s <= now_s)
 		return say("certificate_ended", trouble_hint(TROUBLE_ENDED),
 		           "%s: its certificate has ended", name);
-	if (end_s > 0 && end_s - now_s < WARN_DAYS * DAY_S)
+	if (end_s > 0 && end_s - now_s < (begin_s > 0 ? (end_s - begin_s) / WARN_PART : WARN_S))
 		return say("certificate_ending", trouble_hint(TROUBLE_ENDING),
 		           "%s: its certificate ends in %" PRId64 " days", name,
 		           (end_s - now_s) / DAY_S);

@@ -3,6 +3,7 @@
 
 #include "base/parse.h"
 #include "http/certificate.h"
+#include "member/papers/node_certificate.h"
 #include "member/papers/node_file.h"
 
 #include <arpa/inet.h>
@@ -12,10 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#define DAY_S       86400
-#define AUTHORITY_S (3650 * (time_t)DAY_S)
-#define NODE_S      (397 * (time_t)DAY_S)
-#define EARLIER_S   DAY_S /* clocks of nodes differ */
+#define AUTHORITY_S (3650 * (time_t)AUTHORITY_DAY_S)
 #define PEM_MAX     16384
 
 DEFINE_FREEP(X509, X509_free)
@@ -58,20 +56,6 @@ static BIO *open_text(const char *text)
 	return BIO_new_mem_buf(text, (int)strnlen(text, PEM_MAX));
 }
 
-static X509 *read_certificate(const char *pem)
-{
-	auto_call(BIO_free_allp) BIO *bio = open_text(pem);
-
-	return bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
-}
-
-static EVP_PKEY *read_key(const char *pem)
-{
-	auto_call(BIO_free_allp) BIO *bio = open_text(pem);
-
-	return bio ? PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL) : NULL;
-}
-
 static bool fill_authority(X509 *cert, EVP_PKEY *key, const char *cluster_id)
 {
 	time_t now = time(NULL);
@@ -80,7 +64,7 @@ static bool fill_authority(X509 *cert, EVP_PKEY *key, const char *cluster_id)
 	       certificate_add_name(X509_get_subject_name(cert), "O", "cloche") &&
 	       certificate_add_name(X509_get_subject_name(cert), "CN", cluster_id) &&
 	       X509_set_issuer_name(cert, X509_get_subject_name(cert)) == 1 &&
-	       certificate_set_dates(cert, now - EARLIER_S, now + AUTHORITY_S) &&
+	       certificate_set_dates(cert, now - AUTHORITY_EARLIER_S, now + AUTHORITY_S) &&
 	       X509_set_pubkey(cert, key) == 1 &&
 	       certificate_add_extension(cert, cert, NID_basic_constraints,
 	                                 "critical,CA:TRUE,pathlen:0") &&
@@ -103,7 +87,7 @@ int authority_make(const char *cluster_id, struct authority_pems *ret, struct er
 
 int authority_digest(const char *certificate_pem, struct digest *ret, struct err *err)
 {
-	auto_call(X509_freep) X509 *cert = read_certificate(certificate_pem);
+	auto_call(X509_freep) X509 *cert = node_certificate_read(certificate_pem);
 	unsigned len = DIGEST_LEN;
 
 	if (!cert || X509_digest(cert, EVP_sha256(), ret->bytes, &len) != 1)
@@ -176,17 +160,16 @@ static char *names_of(const struct authority_subject *s)
 	                 inet_pton(AF_INET, host, ip) == 1 ? "IP" : "DNS", host);
 }
 
-static bool fill_node(X509 *cert, X509 *issuer, EVP_PKEY *issuer_key, EVP_PKEY *key,
-                      const struct authority_subject *s)
+/* All but the names by which others know it. */
+static bool fill_node(X509 *cert, X509 *issuer, EVP_PKEY *key, const char *name, time_t lifetime_s)
 {
-	auto_free char *names = names_of(s);
 	time_t now = time(NULL);
 
 	return X509_set_version(cert, X509_VERSION_3) == 1 && certificate_set_random_serial(cert) &&
 	       certificate_add_name(X509_get_subject_name(cert), "O", "cloche") &&
-	       certificate_add_name(X509_get_subject_name(cert), "CN", s->name) &&
+	       certificate_add_name(X509_get_subject_name(cert), "CN", name) &&
 	       X509_set_issuer_name(cert, X509_get_subject_name(issuer)) == 1 &&
-	       certificate_set_dates(cert, now - EARLIER_S, now + NODE_S) &&
+	       certificate_set_dates(cert, now - AUTHORITY_EARLIER_S, now + lifetime_s) &&
 	       X509_set_pubkey(cert, key) == 1 &&
 	       certificate_add_extension(cert, issuer, NID_basic_constraints,
 	                                 "critical,CA:FALSE") &&
@@ -196,42 +179,107 @@ static bool fill_node(X509 *cert, X509 *issuer, EVP_PKEY *issuer_key, EVP_PKEY *
 	                                 "serverAuth,clientAuth") &&
 	       certificate_add_extension(cert, issuer, NID_subject_key_identifier, "hash") &&
 	       certificate_add_extension(cert, issuer, NID_authority_key_identifier,
-	                                 "keyid:always") &&
-	       certificate_add_extension(cert, issuer, NID_subject_alt_name, names) &&
-	       X509_sign(cert, issuer_key, EVP_sha256()) > 0;
+	                                 "keyid:always");
 }
 
-int authority_sign(const struct authority_pems *authority, const char *request_pem,
-                   const struct authority_subject *subject, char **ret_certificate, struct err *err)
+/* Those of the certificate before it, as they are. */
+static bool copy_names(X509 *to, const X509 *from)
 {
-	auto_call(X509_freep) X509 *issuer = read_certificate(authority->certificate);
-	auto_call(EVP_PKEY_freep) EVP_PKEY *issuer_key = read_key(authority->key);
-	auto_call(BIO_free_allp) BIO *bio = open_text(request_pem);
-	auto_call(X509_REQ_freep) X509_REQ *request =
-		bio ? PEM_read_bio_X509_REQ(bio, NULL, NULL, NULL) : NULL;
-	auto_call(X509_freep) X509 *cert = X509_new();
+	int at = X509_get_ext_by_NID(from, NID_subject_alt_name, -1);
+
+	return at >= 0 && X509_add_ext(to, X509_get_ext(from, at), -1) == 1;
+}
+
+/* The public key of a request that its owner has signed; it belongs to the request. */
+static EVP_PKEY *key_of(X509_REQ *request)
+{
 	EVP_PKEY *key = request ? X509_REQ_get0_pubkey(request) : NULL;
 
-	if (!issuer || !issuer_key || !cert)
+	return key && X509_REQ_verify(request, key) == 1 &&
+	                       EVP_PKEY_get_base_id(key) == EVP_PKEY_EC &&
+	                       EVP_PKEY_get_bits(key) == 256
+	               ? key
+	               : NULL;
+}
+
+static X509_REQ *read_request(const char *pem)
+{
+	auto_call(BIO_free_allp) BIO *bio = open_text(pem);
+
+	return bio ? PEM_read_bio_X509_REQ(bio, NULL, NULL, NULL) : NULL;
+}
+
+/* One of names and before is NULL. */
+static int sign(const struct authority_pems *authority, const char *request_pem, const char *name,
+                const char *names, const X509 *before, char **ret_certificate, struct err *err)
+{
+	auto_call(X509_freep) X509 *issuer = node_certificate_read(authority->certificate);
+	auto_call(EVP_PKEY_freep) EVP_PKEY *issuer_key = node_certificate_read_key(authority->key);
+	auto_call(X509_REQ_freep) X509_REQ *request = read_request(request_pem);
+	auto_call(X509_freep) X509 *cert = X509_new();
+	EVP_PKEY *key = key_of(request);
+
+	if (!issuer || !issuer_key || !cert || X509_check_private_key(issuer, issuer_key) != 1)
 		return fail(err, "read the cluster's authority");
-	if (!key || X509_REQ_verify(request, key) != 1 ||
-	    EVP_PKEY_get_base_id(key) != EVP_PKEY_EC || EVP_PKEY_get_bits(key) != 256)
+	if (!key)
 		return fail(err, "read the request for a certificate");
-	if (!fill_node(cert, issuer, issuer_key, key, subject))
+	if (!fill_node(cert, issuer, key, name,
+	               authority->lifetime_s ? (time_t)authority->lifetime_s
+	                                     : AUTHORITY_NODE_DAYS * (time_t)AUTHORITY_DAY_S) ||
+	    !(names ? certificate_add_extension(cert, issuer, NID_subject_alt_name, names)
+	            : copy_names(cert, before)) ||
+	    X509_sign(cert, issuer_key, EVP_sha256()) <= 0)
 		return fail(err, "sign the certificate");
 	*ret_certificate = certificate_text(cert);
 	return *ret_certificate ? 0 : fail(err, "write the certificate");
 }
 
+int authority_sign(const struct authority_pems *authority, const char *request_pem,
+                   const struct authority_subject *subject, char **ret_certificate, struct err *err)
+{
+	auto_free char *names = names_of(subject);
+
+	return sign(authority, request_pem, subject->name, names, NULL, ret_certificate, err);
+}
+
+int authority_sign_next(const struct authority_pems *authority, const char *request_pem,
+                        const char *name, const struct x509_st *before, char **ret_certificate,
+                        struct err *err)
+{
+	return sign(authority, request_pem, name, NULL, before, ret_certificate, err);
+}
+
+int authority_request_key(const char *request_pem, struct digest *ret, struct err *err)
+{
+	auto_call(X509_REQ_freep) X509_REQ *request = read_request(request_pem);
+	EVP_PKEY *key = key_of(request);
+
+	return key ? authority_key_digest(key, ret, err)
+	           : fail(err, "read the request for a certificate");
+}
+
+int authority_key_digest(const struct evp_pkey_st *key, struct digest *ret, struct err *err)
+{
+	unsigned char *der = NULL;
+	int len = i2d_PUBKEY(key, &der);
+	unsigned digest_len = DIGEST_LEN;
+	int r = len > 0 && EVP_Digest(der, (size_t)len, ret->bytes, &digest_len, EVP_sha256(),
+	                              NULL) == 1
+	                ? 0
+	                : fail(err, "read a key");
+
+	OPENSSL_free(der);
+	return r;
+}
+
 int authority_check(const char *authority_pem, const char *certificate_pem, const char *key_pem,
                     const char *name, struct err *err)
 {
-	auto_call(X509_freep) X509 *issuer = read_certificate(authority_pem);
-	auto_call(X509_freep) X509 *cert = read_certificate(certificate_pem);
-	auto_call(EVP_PKEY_freep) EVP_PKEY *key = read_key(key_pem);
+	auto_call(X509_freep) X509 *cert = node_certificate_read(certificate_pem);
+	auto_call(EVP_PKEY_freep) EVP_PKEY *key = node_certificate_read_key(key_pem);
 	char has[NODE_NAME_MAX + 2] = "";
 
-	if (!issuer || !cert || !key || X509_verify(cert, X509_get0_pubkey(issuer)) != 1 ||
+	if (!cert || !key || !node_certificate_is_trusted(authority_pem, cert) ||
 	    X509_check_private_key(cert, key) != 1 ||
 	    X509_NAME_get_text_by_NID(X509_get_subject_name(cert), NID_commonName, has,
 	                              sizeof(has)) < 0 ||
@@ -241,11 +289,12 @@ int authority_check(const char *authority_pem, const char *certificate_pem, cons
 	return 0;
 }
 
-int64_t authority_end_s(const char *certificate_pem)
+bool authority_is_of_first(const char *authority_pem, const char *certificate_pem)
 {
-	auto_call(X509_freep) X509 *cert = read_certificate(certificate_pem);
-	struct tm tm;
+	auto_call(X509_freep) X509 *first = node_certificate_read(authority_pem);
+	auto_call(X509_freep) X509 *cert = node_certificate_read(certificate_pem);
+	bool is_of_first = first && cert && X509_verify(cert, X509_get0_pubkey(first)) == 1;
 
-	return cert && ASN1_TIME_to_tm(X509_get0_notAfter(cert), &tm) == 1 ? (int64_t)timegm(&tm)
-	                                                                   : 0;
+	ERR_clear_error();
+	return is_of_first;
 }

@@ -16,8 +16,16 @@
 #define FALLBACK_ID 64001 /* beside the gateway's: Debian leaves 60000 to 64999 to packages */
 #define FILE_MAX    ((size_t)65536)
 
-static const char *const kept[] = {"node.json",     "node.key",      "node.crt",
-                                   "authority.crt", "authority.key", "objects.keys"};
+static const char *const kept[] = {"node.json",
+                                   "node.key",
+                                   "node.crt",
+                                   "authority.crt",
+                                   "authority.key",
+                                   "objects.keys",
+                                   "root/certificate/renewed.json",
+                                   "root/certificate/wanted.json"};
+static const char *const of_member[] = {"root", "root/tls", "root/invitations", "root/renewals",
+                                        "root/certificate"};
 
 char *node_file_path(const char *data_dir, const char *name)
 {
@@ -42,9 +50,6 @@ static int make_dir(const char *path, uid_t uid, gid_t gid, struct err *err)
 int node_file_prepare(const char *data_dir, struct err *err)
 {
 	auto_free char *dir = xasprintf("%s/cluster", data_dir);
-	auto_free char *root = node_file_path(data_dir, "root");
-	auto_free char *tls = node_file_path(data_dir, "root/tls");
-	auto_free char *invitations = node_file_path(data_dir, "root/invitations");
 	uid_t uid;
 	gid_t gid;
 	int r;
@@ -53,11 +58,12 @@ int node_file_prepare(const char *data_dir, struct err *err)
 	if (mkdir(data_dir, 0711) < 0 && errno != EEXIST)
 		return err_set(err, ERR_INTERNAL, errno, "cannot make '%s'", data_dir);
 	r = make_dir(dir, 0, 0, err);
-	if (r == 0)
-		r = make_dir(root, uid, gid, err);
-	if (r == 0)
-		r = make_dir(tls, uid, gid, err);
-	return r < 0 ? r : make_dir(invitations, uid, gid, err);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(of_member); i++) {
+		auto_free char *path = node_file_path(data_dir, of_member[i]);
+
+		r = make_dir(path, uid, gid, err);
+	}
+	return r;
 }
 
 int node_file_save(const char *data_dir, const char *name, const char *text, struct err *err)
@@ -205,7 +211,8 @@ int node_file_set_aside(const char *data_dir, struct err *err)
 		return err_set(err, ERR_INTERNAL, errno, "cannot make '%s'", old);
 	for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
 		auto_free char *from = node_file_path(data_dir, kept[i]);
-		auto_free char *to = xasprintf("%s/%s", old, kept[i]);
+		const char *slash = strrchr(kept[i], '/');
+		auto_free char *to = xasprintf("%s/%s", old, slash ? slash + 1 : kept[i]);
 
 		if (rename(from, to) < 0 && errno != ENOENT)
 			return err_set(err, ERR_INTERNAL, errno, "cannot move '%s'", from);

@@ -7,9 +7,11 @@
  *	DATA/cluster/node.key, node.crt	what it shows to other nodes
  *	DATA/cluster/authority.crt	the cluster's, which those are held against
  *	DATA/cluster/authority.key	on the node that made the cluster: it signs the others'
- *	DATA/cluster/objects.keys	what brokers seal with, and what projects' keys are wrapped
- *by (node_keys.h) DATA/cluster/root/		the member's root directory, its user's
+ *	DATA/cluster/objects.keys	to seal with, and to wrap projects' keys (node_keys.h)
+ *	DATA/cluster/root/		the member's root directory, its user's
  *	DATA/cluster/root/invitations/	what this node's own invitations are checked by
+ *	DATA/cluster/root/certificate/	the certificate that has followed node.crt, with its key
+ *	DATA/cluster/root/renewals/	on the node that signs: the newest key of each node
  */
 #include "base/err.h"
 #include "cluster/tag.h"

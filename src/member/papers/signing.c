@@ -6,6 +6,7 @@
 #include "base/parse.h"
 #include "base/units.h"
 #include "member/papers/invitation.h"
+#include "member/papers/renewal.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -64,7 +65,7 @@ static int note_use(const char *path, const char *proof, struct err *err)
 }
 
 int signing_answer(const struct authority_pems *authority, const char *cluster_id,
-                   const char *invitations_dir, const json_t *request, char **ret_certificate,
+                   const struct signing_dirs *dirs, const json_t *request, char **ret_certificate,
                    struct err *err)
 {
 	const char *invitation = json_string_value(json_object_get(request, "invitation"));
@@ -82,7 +83,7 @@ int signing_answer(const struct authority_pems *authority, const char *cluster_i
 	r = node_check(name, address, err);
 	if (r < 0)
 		return r;
-	path = xasprintf("%s/%s", invitations_dir, invitation);
+	path = xasprintf("%s/%s", dirs->invitations, invitation);
 	r = read_kept(path, &key, err);
 	if (r < 0)
 		return r;
@@ -91,6 +92,8 @@ int signing_answer(const struct authority_pems *authority, const char *cluster_i
 		return err_set(err, ERR_FORBIDDEN, 0,
 		               "the request is not of who has the invitation");
 	r = note_use(path, proof, err);
+	if (r == 0)
+		r = renewal_note_first(cluster_id, dirs->renewals, name, pem, err);
 	if (r < 0)
 		return r;
 	return authority_sign(authority, pem,

@@ -11,8 +11,11 @@
 #include <libpq-fe.h>
 
 /* The certificate for a row of the function requests; else err says why it is refused. */
+struct signing_dirs { /* what the node that signs keeps */
+	const char *invitations, *renewals;
+};
 must_check int signing_answer(const struct authority_pems *authority, const char *cluster_id,
-                              const char *invitations_dir, const json_t *request,
+                              const struct signing_dirs *dirs, const json_t *request,
                               char **ret_certificate, struct err *err);
 const char *signing_name(const json_t *request); /* of the node; "" if it has none */
 /* Of the answer to hello. cluster_id NULL: any will do. */

@@ -40,8 +40,10 @@ static const struct {
 	[TROUBLE_TAKEN]       = {"node_taken", ERR_CONFLICT, "give another one: cloche node join TOKEN --name NAME --address HOST:PORT"},
 	[TROUBLE_UNSIGNED]    = {"certificate_missing", ERR_TIMEOUT, "start cloche on the node that made the invitation (`cloche cluster status` there), then say the same `cloche node join TOKEN` again"},
 	[TROUBLE_FORGED]      = {"certificate_forged", ERR_CONFLICT, "the database is not to be trusted, or was mixed up with another; check `postgres` under [cluster], and make another invitation: cloche cluster invite"},
-	[TROUBLE_ENDING]      = {"certificate_ending", ERR_UNAVAILABLE, "join anew before it ends: `cloche cluster invite` on the node that signs, and `cloche node join TOKEN --replace` here"},
+	[TROUBLE_ENDING]      = {"certificate_ending", ERR_UNAVAILABLE, "it renews itself while cloche runs on the node that signs: start that one (`cloche cluster status` there); if nothing helps, join anew before it ends: `cloche cluster invite` on the node that signs, and `cloche node join TOKEN --replace` here"},
 	[TROUBLE_ENDED]       = {"certificate_ended", ERR_GONE, "join anew: `cloche cluster invite` on the node that signs, and `cloche node join TOKEN --replace` here"},
+	[TROUBLE_UNRENEWED]   = {"certificate_not_renewed", ERR_CONFLICT, "see the log of the node that signs: journalctl -u cloche | grep cluster.renewal; if its reason stays, join anew: `cloche cluster invite` on the node that signs, and `cloche node join TOKEN --replace` here"},
+	[TROUBLE_SUPERSEDED]  = {"certificate_superseded", ERR_CONFLICT, "somebody has a copy of this node's key and has renewed its certificate, or this node was set back to an older state of its disk. Join anew: `cloche cluster invite` on the node that signs, and `cloche node join TOKEN --replace` here; then remove the old name: cloche node rm NAME --owner CONNINFO"},
 	[TROUBLE_SKEW]        = {"clock_skew", ERR_UNAVAILABLE, "set both by one source: timedatectl set-ntp true"},
 	[TROUBLE_DATABASE]    = {"database_error", ERR_INTERNAL, "see PostgreSQL's log"},
 	[TROUBLE_STORE_SETTING]     = {"objects_setting_invalid", ERR_INVALID_FIELD, "correct `objects` and its kin under [cluster] in the settings file, then: systemctl restart cloche"},
@@ -56,6 +58,7 @@ static const struct {
 	[TROUBLE_STORE_DAMAGED]     = {"objects_damaged", ERR_CONFLICT, "restore the bucket or directory from its copy, or make the template or snapshot anew; see who writes there besides this cluster"},
 	[TROUBLE_STORE_NONE]        = {"objects_none", ERR_CONFLICT, "name a bucket or a directory that all nodes see as `objects` under [cluster] in the settings file of each node, then: systemctl restart cloche"},
 	[TROUBLE_STORE_KEYLESS]     = {"objects_keys_missing", ERR_CONFLICT, "on the node that made the cluster: cloche cluster migrate --owner CONNINFO; then copy DATA/cluster/objects.keys from there to here, as root, and: systemctl restart cloche"},
+	[TROUBLE_STORE_HELD]        = {"objects_held", ERR_CONFLICT, "look whether templates and snapshots are missing that should be there (then restore the database's backup); if all is right, set `objects_collect_most = 100` under [cluster] on this node until it is done, with: systemctl restart cloche"},
 	[TROUBLE_STORE_ABSENT]      = {"object_missing", ERR_NOT_FOUND, "it was removed, or lies in another bucket: compare `objects` under [cluster] on all nodes"},
 };
 static const struct {

@@ -36,8 +36,10 @@ enum trouble {
 	TROUBLE_FORGED,   /* the certificate is not the cluster's */
 	TROUBLE_ENDING,   /* the node's certificate, soon */
 	TROUBLE_ENDED,
-	TROUBLE_SKEW,     /* clocks differ */
-	TROUBLE_DATABASE, /* an error that has no row of its own */
+	TROUBLE_UNRENEWED,  /* who signs does not renew it */
+	TROUBLE_SUPERSEDED, /* somebody else was given the one that follows it */
+	TROUBLE_SKEW,       /* clocks differ */
+	TROUBLE_DATABASE,   /* an error that has no row of its own */
 	/* Of the store of objects. */
 	TROUBLE_STORE_SETTING,
 	TROUBLE_STORE_UNREACHABLE, /* it does not answer, or with an error of its own */
@@ -52,6 +54,7 @@ enum trouble {
 	TROUBLE_STORE_KEYLESS,
 	TROUBLE_STORE_NONE,
 	TROUBLE_STORE_ABSENT, /* it has no such object */
+	TROUBLE_STORE_HELD,   /* too much of it is named by no row */
 	TROUBLE_COUNT
 };
 

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "member/peers/peer_tls.h"
 
+#include "member/papers/node_certificate.h"
+
 #include <openssl/err.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 #include <stdio.h>
 #include <string.h>
 
-DEFINE_FREEP(BIO, BIO_free_all)
 DEFINE_FREEP(X509, X509_free)
 DEFINE_FREEP(EVP_PKEY, EVP_PKEY_free)
 
@@ -16,26 +15,17 @@ struct peer_tls {
 	SSL_CTX *ctx;
 };
 
-static X509 *read_certificate(const char *pem)
+static bool trust(X509 *authority, void *arg)
 {
-	auto_call(BIO_free_allp) BIO *bio = BIO_new_mem_buf(pem, -1);
-
-	return bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
+	return X509_STORE_add_cert(arg, authority) == 1;
 }
 
-static EVP_PKEY *read_key(const char *pem)
-{
-	auto_call(BIO_free_allp) BIO *bio = BIO_new_mem_buf(pem, -1);
-
-	return bio ? PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL) : NULL;
-}
-
-static bool set_up(SSL_CTX *ctx, EVP_PKEY *key, X509 *certificate, X509 *authority)
+static bool set_up(SSL_CTX *ctx, EVP_PKEY *key, X509 *certificate, const char *authorities)
 {
 	if (SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) != 1 ||
 	    SSL_CTX_use_certificate(ctx, certificate) != 1 ||
 	    SSL_CTX_use_PrivateKey(ctx, key) != 1 || SSL_CTX_check_private_key(ctx) != 1 ||
-	    X509_STORE_add_cert(SSL_CTX_get_cert_store(ctx), authority) != 1 ||
+	    !node_certificate_each(authorities, trust, SSL_CTX_get_cert_store(ctx)) ||
 	    SSL_CTX_set_num_tickets(ctx, 0) != 1)
 		return false;
 	(void)SSL_CTX_set_options(ctx, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION);
@@ -51,14 +41,12 @@ static bool set_up(SSL_CTX *ctx, EVP_PKEY *key, X509 *certificate, X509 *authori
 int peer_tls_new(const char *key_pem, const char *certificate_pem, const char *authority_pem,
                  struct peer_tls **ret, struct err *err)
 {
-	auto_call(EVP_PKEY_freep) EVP_PKEY *key = read_key(key_pem);
-	auto_call(X509_freep) X509 *certificate = read_certificate(certificate_pem);
-	auto_call(X509_freep) X509 *authority = read_certificate(authority_pem);
+	auto_call(EVP_PKEY_freep) EVP_PKEY *key = node_certificate_read_key(key_pem);
+	auto_call(X509_freep) X509 *certificate = node_certificate_read(certificate_pem);
 	SSL_CTX *ctx = SSL_CTX_new(TLS_method());
 
 	ERR_clear_error();
-	if (!key || !certificate || !authority || !ctx ||
-	    !set_up(ctx, key, certificate, authority)) {
+	if (!key || !certificate || !ctx || !set_up(ctx, key, certificate, authority_pem)) {
 		SSL_CTX_free(ctx);
 		return err_set(err, ERR_INTERNAL, EINVAL,
 		               "cannot read the node's certificate or its key");
@@ -88,42 +76,13 @@ int peer_tls_start(struct peer_tls *tls, struct transport *t, bool is_server)
 	return 0;
 }
 
-/* The URI cloche://CLUSTER/NAME, of which there is one. */
-static bool read_uri(const GENERAL_NAME *name, const char *cluster_id, char *ret, size_t size)
-{
-	const char *text = (const char *)ASN1_STRING_get0_data(name->d.uniformResourceIdentifier);
-	const int text_len = ASN1_STRING_length(name->d.uniformResourceIdentifier);
-	auto_free char *start = xasprintf("cloche://%s/", cluster_id);
-	const size_t start_len = strlen(start);
-	size_t len;
-
-	if (text_len < 0 || (size_t)text_len <= start_len || strncmp(text, start, start_len) != 0)
-		return false;
-	len = (size_t)text_len - start_len;
-	if (len >= size || memchr(text + start_len, '\0', len))
-		return false;
-	memcpy(ret, text + start_len, len);
-	ret[len] = '\0';
-	return true;
-}
-
 int peer_tls_name(const struct transport *t, const char *cluster_id, char *ret, size_t size)
 {
 	X509 *certificate = SSL_get0_peer_certificate(t->ssl);
-	GENERAL_NAMES *names;
-	int n_uris = 0, r = -EACCES;
 
 	if (!certificate || SSL_get_verify_result(t->ssl) != X509_V_OK)
 		return -EACCES;
-	names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
-	for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) {
-		const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
-
-		if (name->type == GEN_URI && n_uris++ == 0 && read_uri(name, cluster_id, ret, size))
-			r = 0;
-	}
-	GENERAL_NAMES_free(names);
-	return n_uris == 1 ? r : -EACCES;
+	return node_certificate_name(certificate, cluster_id, ret, size);
 }
 
 void peer_tls_why(const struct transport *t, char *ret, size_t size)

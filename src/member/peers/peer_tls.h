@@ -9,7 +9,7 @@
 
 struct peer_tls;
 
-/* PEM: this node's key and certificate, and the authority's. */
+/* PEM: this node's key and certificate, and its authorities' that it believes. */
 must_check int peer_tls_new(const char *key, const char *certificate, const char *authority,
                             struct peer_tls **ret, struct err *err);
 void peer_tls_free(struct peer_tls *tls); /* NULL is fine */

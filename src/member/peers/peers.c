@@ -370,6 +370,11 @@ struct peers *peers_new(const struct peers_config *config)
 	return p;
 }
 
+void peers_show(struct peers *p, struct peer_tls *tls)
+{
+	p->config.tls = tls;
+}
+
 void peers_look(struct peers *p)
 {
 	list_for_each (&p->all, struct one, o, link)

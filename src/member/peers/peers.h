@@ -35,6 +35,8 @@ struct peers_config {
 };
 
 struct peers *peers_new(const struct peers_config *config); /* listens, or tries until it can */
+/* Streams from now on show this certificate; those before it stay. */
+void peers_show(struct peers *p, struct peer_tls *tls);
 void peers_open(struct peers *p, uint32_t seq, uint32_t node);
 /* Nodes that the directory does not have any more lose their streams. */
 void peers_look(struct peers *p);

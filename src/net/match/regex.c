@@ -5,7 +5,7 @@
  * of the program can be moved to put a fork before it, and copied to repeat it. regex_run.c runs
  * it.
  */
-#include "net/match/regex_inside.h"
+#include "net/match/regex_private.h"
 
 #include "base/parse.h"
 
@@ -207,7 +207,7 @@ static int class_range(struct parser *p, struct set *set)
 		if (class_item(p, set, &last, &is_set) < 0)
 			return -EINVAL;
 		if (is_set || last < first)
-			return refuse(p, "has a class with a range that is none");
+			return refuse(p, "has a class with a range that is not valid");
 	}
 	set_add_range(set, first, last);
 	return 0;
@@ -275,7 +275,7 @@ static int skip_name(struct parser *p)
 {
 	p->at += strspn(p->at, "P<");
 	p->at += strspn(p->at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
-	return *p->at++ == '>' ? 0 : refuse(p, "has a group with a name that is none");
+	return *p->at++ == '>' ? 0 : refuse(p, "has a group with a name that is not valid");
 }
 
 static int parse_group(struct parser *p)

@@ -3,7 +3,7 @@
  * A run keeps the set of places in the program that the text so far leads to, and each byte moves
  * all of them. A place is in the set only once, so a byte costs at most one step per place.
  */
-#include "net/match/regex_inside.h"
+#include "net/match/regex_private.h"
 
 #include <ctype.h>
 #include <string.h>

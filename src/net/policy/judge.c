@@ -12,7 +12,7 @@
  * lead to: with domains the addresses that the wall resolves, without domains the address that the
  * guest dialled. A rule that denies is compared with both.
  */
-#include "net/policy/judge_inside.h"
+#include "net/policy/judge_private.h"
 
 #include <string.h>
 

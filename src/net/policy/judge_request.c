@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "net/policy/judge_inside.h"
+#include "net/policy/judge_private.h"
 
 #include "base/parse.h"
 #include "net/match/glob.h"

@@ -70,6 +70,10 @@ static const uint64_t patience_us[] = {
 	[MSG_IMAGE_FETCH] = 30 * SECOND_US,
 	[MSG_IMAGE_TAKE] = 3600 * SECOND_US, /* each byte is hashed */
 	[MSG_IMAGE_DROP] = 30 * SECOND_US,
+	[MSG_SEALED_OPEN] = 30 * SECOND_US,
+	[MSG_SEALED_CLOSE] = 3600 * SECOND_US, /* each byte is hashed */
+	[MSG_SEALED_DROP] = 30 * SECOND_US,
+	[MSG_GATEWAY_KEY] = 30 * SECOND_US,
 };
 
 struct ask {

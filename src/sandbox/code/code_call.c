@@ -210,7 +210,7 @@ static int check_queue(const struct context *c, const struct code_spec *spec, st
 		               c->name);
 	if (c->n_queue >= QUEUE_MAX)
 		return err_set(err, ERR_LIMIT, 0,
-		               "%d calls wait for context '%s', which is the most", QUEUE_MAX,
+		               "%d calls wait for context '%s', which is the limit", QUEUE_MAX,
 		               c->name);
 	return 0;
 }

@@ -83,7 +83,7 @@ int context_make(struct sandbox *s, const char *name, const struct context_spec 
 	if (r < 0)
 		return r;
 	if (s->n_contexts >= CONTEXTS_MAX)
-		return err_set(err, ERR_LIMIT, 0, "sandbox %s has %d contexts, which is the most",
+		return err_set(err, ERR_LIMIT, 0, "sandbox %s has %d contexts, which is the limit",
 		               s->id, CONTEXTS_MAX);
 	c = take_warm(s, language, spec);
 	if (!c)

@@ -117,7 +117,7 @@ static int send_start(struct context *c, struct link *l, bool may_fork, struct e
 	if (r == -ENOSPC)
 		return err_set(err, ERR_LIMIT, 0,
 		               "the sandbox has %d execs, contexts and file operations under way, "
-		               "which is the most",
+		               "which is the limit",
 		               FRAME_CHANNELS);
 	if (r < 0)
 		return err_set(err, ERR_UNAVAILABLE, -r,

@@ -47,17 +47,24 @@ struct exec {
 /* exec.c */
 struct exec *exec_alloc(struct sandbox *s);
 void exec_attach(struct exec *e);        /* to its sandbox */
-void exec_rejoin_all(struct sandbox *s); /* puts running ones on the sandbox's link */
-void exec_end_all(struct sandbox *s);    /* the sandbox ends: what ran has its cause */
 void exec_remove_all(struct sandbox *s); /* with spools and rows */
 /* Removes some, the oldest first, until `left` remain. False when there are no more to remove. */
 bool exec_remove_some(struct sandbox *s, size_t left);
 void exec_free_all(struct sandbox *s); /* from memory only */
 void exec_free(struct exec *e);        /* at the end of this turn */
 void exec_wake(struct exec *e);        /* its watchers, at the end of this turn */
+void exec_note(struct exec *e);        /* writes its row, and logs its end with it */
+/* Adds its end to the waiting entries; the next write to the store writes them too. */
+void exec_tell_end(struct exec *e);
+
+/* exec_channel.c: what the agent says about it, and how it ends. */
+extern const struct channel_ops exec_channel_ops;
+void exec_rejoin_all(struct sandbox *s); /* puts running ones on the sandbox's link */
+void exec_end_all(struct sandbox *s);    /* the sandbox ends: what ran has its cause */
+/* It ends without its own EXIT. */
+void exec_cut_short(struct exec *e, enum end_cause cause, const struct err *why);
 /* Undoes an exec that was recorded and logged but could not be started. */
 void exec_take_back(struct exec *e, const struct err *why);
-extern const struct channel_ops exec_channel_ops;
 
 /* exec_input.c: as exec_write_stdin(), in spite of feeds. */
 must_check ssize_t exec_put_stdin(struct exec *e, const void *data, size_t len, struct err *err);

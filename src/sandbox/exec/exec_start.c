@@ -23,7 +23,7 @@ static int make_room(struct sandbox *s, struct err *err)
 	}
 	if (s->n_execs < max)
 		return 0;
-	return err_set(err, ERR_LIMIT, 0, "sandbox %s runs %zu execs, which is the most", s->id,
+	return err_set(err, ERR_LIMIT, 0, "sandbox %s runs %zu execs, which is the limit", s->id,
 	               s->n_execs);
 }
 

@@ -133,6 +133,7 @@ int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg, struc
 	list_init(&fleet->ended);
 	list_init(&fleet->templates);
 	list_init(&fleet->snapshots);
+	list_init(&fleet->snapshot_removals);
 	list_init(&fleet->volumes);
 	list_init(&fleet->takings);
 	list_init(&fleet->holds);
@@ -351,7 +352,8 @@ static bool has_sandbox(const char *id, void *arg)
 {
 	const struct sandbox *s = fleet_find_id(arg, id);
 
-	return s && s->place != PLACE_ENDED;
+	/* Nothing but a key is a batch's. */
+	return s ? s->place != PLACE_ENDED : id_is_valid(id, "bt") && idempotency_has(arg, id);
 }
 
 static void each_named(void (*fn)(const char *project_id, const char *id, const char *name,

@@ -19,6 +19,10 @@ const struct fleet_config *fleet_config(const struct fleet *fleet);
 struct create_queue *fleet_creates(const struct fleet *fleet); /* that wait for room */
 /* What the broker reports about this host: cpus, memory, isolation. Valid once ready. */
 const struct msg_reply *fleet_host(const struct fleet *fleet);
+/* Asks the broker for the key of what the gateways of its cluster share; fn is called once, from
+ * the loop, with NULL if there is none, unless the fleet is freed first. */
+void fleet_ask_cluster_key(struct fleet *fleet, void (*fn)(const uint8_t key[32], void *arg),
+                           void *arg);
 /* Asks the broker for it again, and pings the wall; fleet_host() is fresh once the broker has
  * answered. */
 void fleet_ping(struct fleet *fleet);

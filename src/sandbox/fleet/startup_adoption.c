@@ -9,7 +9,8 @@
  *	creating          alive             its creator is gone: it is ended
  *	creating          not               the row goes
  *	paused on disk    either            pause_to_disk.c
- *	stopping          either            it is deleted, or stopped, to the end
+ *	stopping          either            it is deleted, or stopped, to the end; if its results
+ *	                                    are due, its agent is connected to before
  *	ended, or none    alive             it is deleted at the broker
  *	kept              a layer           it can be resumed
  *	kept              none              its files are lost: it has ended
@@ -219,6 +220,13 @@ static bool has_lost_files(const struct adoption *a, const struct sandbox *s)
 	       !is_known(a->alive, s->id);
 }
 
+static void rejoin(struct adoption *a, struct sandbox *s)
+{
+	s->is_rejoining = true;
+	a->rejoining++;
+	parts_adopt(s);
+}
+
 static void settle(struct adoption *a, struct sandbox *s, bool is_alive)
 {
 	if (s->state != SANDBOX_CREATING && has_lost_files(a, s)) {
@@ -242,10 +250,8 @@ static void settle(struct adoption *a, struct sandbox *s, bool is_alive)
 	case SANDBOX_PAUSING:
 	case SANDBOX_PAUSED:
 		if (is_alive) {
-			s->is_rejoining = true;
-			a->rejoining++;
 			s->end.cause = END_NONE;
-			parts_adopt(s);
+			rejoin(a, s);
 			if (s->ends_with_caller)
 				sandbox_end_orphan(s);
 		} else if (s->end.cause == END_HOST_RESTART) {
@@ -257,6 +263,8 @@ static void settle(struct adoption *a, struct sandbox *s, bool is_alive)
 		}
 		return;
 	case SANDBOX_STOPPING:
+		if (is_alive && results_are_due(s))
+			rejoin(a, s);
 		sandbox_end_again(s);
 		return;
 	case SANDBOX_STOPPED:

@@ -3,16 +3,17 @@
  * A sandbox has two clocks, both steady: changing the date does not move them, and a restart of the
  * daemon within one boot finds them as they were.
  *
- *	lifetime	from its start (or resume, or the last change of it) to its deadline
+ *	lifetime	from when it runs (or is resumed, or the last change of it) to its deadline
  *	idle		since the last activity: a running exec or code, an open file operation or
  *			watch, a change of the sandbox. To look at it (a GET of it, a list) is none.
  *
  * Activity only notes the time; when the idle timer fires it looks at that time and is set again.
- * While something is going on in the sandbox it is not idle, however long that takes. In a paused
- * sandbox neither clock runs: it keeps the rest of its lifetime until it goes on. If its lifetime
- * is to run on while paused (counts_paused), its end is also noted by the wall clock, for a reboot
- * that finds it paused on disk. If the time is up between two states, the sandbox first reaches the
- * next state.
+ * While something is going on in the sandbox it is not idle, however long that takes. While it is
+ * made neither clock runs, so that a slow start takes nothing of its lifetime; a start has bounds
+ * of its own. While it is paused neither runs either: it keeps the rest of its lifetime until it
+ * goes on. If its lifetime counts while it is paused (counts_paused), its end by the wall clock is
+ * noted too, because it may be paused on disk when the machine reboots. If the time is up between
+ * two states, the sandbox first reaches the next state.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -85,7 +86,6 @@ static void on_lifetime(struct loop *loop, void *arg)
 {
 	struct sandbox *s = arg;
 	char message[80];
-	struct err err;
 
 	if (loop_now_us(loop) < s->deadline_us) { /* a wait has a longest */
 		loop_timer_set(s->lifetime, s->deadline_us);
@@ -95,11 +95,6 @@ static void on_lifetime(struct loop *loop, void *arg)
 		return;
 	(void)snprintf(message, sizeof(message), "its lifetime of %" PRIu64 " ms was up",
 	               s->timeout_ms);
-	if (s->state == SANDBOX_CREATING) {
-		(void)err_set(&err, ERR_TIMEOUT, 0, "sandbox %s: %s before it ran", s->id, message);
-		create_fail(s, &err);
-		return;
-	}
 	act(s, s->on_timeout, END_TIMEOUT,
 	    json_pack("{s:I}", "timeout_ms", (json_int_t)s->timeout_ms), message);
 }
@@ -149,12 +144,29 @@ void clocks_done(struct sandbox *s)
 	loop_timer_free(s->idle);
 }
 
-void clocks_begin(struct sandbox *s)
+static uint64_t whole_lifetime(const struct sandbox *s)
+{
+	return s->timeout_ms ? s->timeout_ms * MILLISECOND_US : CLOCKS_FOREVER;
+}
+
+static void begin(struct sandbox *s)
 {
 	s->deadline_us = s->timeout_ms ? now_us(s) + s->timeout_ms * MILLISECOND_US : 0;
 	s->rests_until_us = 0;
 	sandbox_touch(s);
 	arm(s);
+}
+
+void clocks_await(struct sandbox *s)
+{
+	clocks_end(s);
+	s->left_us = whole_lifetime(s);
+}
+
+void clocks_on_running(struct sandbox *s)
+{
+	if (!s->paused_in[0]) /* else pause_on_running() decides */
+		clocks_go_on(s);
 }
 
 void clocks_rejoin(struct sandbox *s)
@@ -212,7 +224,7 @@ void clocks_go_on(struct sandbox *s)
 		return;
 	}
 	if (s->left_us == 0) { /* it was paused because its time was up: it gets the same again */
-		clocks_begin(s);
+		begin(s);
 		return;
 	}
 	s->deadline_us = s->left_us == CLOCKS_FOREVER ? 0 : now_us(s) + s->left_us;
@@ -228,19 +240,16 @@ void clocks_end(struct sandbox *s)
 }
 
 /* Sandboxes that do not run get their time, old or new, when they run again. */
-static bool is_running(const struct sandbox *s)
-{
-	return s->state == SANDBOX_RUNNING || s->state == SANDBOX_CREATING;
-}
-
 void clocks_update(struct sandbox *s, bool has_new_timeout)
 {
-	if (is_running(s) && has_new_timeout)
-		clocks_begin(s);
-	else if (is_running(s))
+	const bool is_running = s->state == SANDBOX_RUNNING;
+
+	if (is_running && has_new_timeout)
+		begin(s);
+	else if (is_running)
 		arm(s);
 	else if (has_new_timeout)
-		s->left_us = s->timeout_ms ? s->timeout_ms * MILLISECOND_US : CLOCKS_FOREVER;
+		s->left_us = whole_lifetime(s);
 	else if (s->rests_until_us)
 		s->left_us = MAX(what_is_left(s), UINT64_C(1));
 	if (s->state == SANDBOX_PAUSED)
@@ -249,21 +258,26 @@ void clocks_update(struct sandbox *s, bool has_new_timeout)
 
 int sandbox_extend(struct sandbox *s, uint64_t ms, struct err *err)
 {
+	const bool is_held = s->state == SANDBOX_CREATING && s->rests_until_us == 0;
 	uint64_t max_us = ceiling_timeout_ms(s) * MILLISECOND_US;
 	uint64_t left_us;
 
-	if (!is_running(s) && s->rests_until_us == 0)
+	if (s->state != SANDBOX_RUNNING && !is_held && s->rests_until_us == 0)
 		return err_set(err, sandbox_is_resting(s) ? ERR_CONFLICT : ERR_GONE, 0,
 		               "sandbox %s is %s: its time does not run", s->id,
 		               sandbox_state_name(s->state));
-	if (s->deadline_us == 0)
+	left_us = !is_held ? what_is_left(s) : s->left_us ? s->left_us : whole_lifetime(s);
+	if (left_us == CLOCKS_FOREVER)
 		return err_set(err, ERR_CONFLICT, 0, "sandbox %s has no end to extend", s->id);
-	left_us = s->deadline_us - MIN(now_us(s), s->deadline_us);
 	if (max_us > 0 && ms * MILLISECOND_US > max_us - MIN(left_us, max_us))
 		return err_field(err, "ms",
 		                 "%" PRIu64 " ms are left, and with these it would be over the "
 		                 "most, %" PRIu64 " ms",
 		                 left_us / MILLISECOND_US, max_us / MILLISECOND_US);
+	if (is_held) {
+		s->left_us = left_us + ms * MILLISECOND_US;
+		return sandbox_save(s, err);
+	}
 	s->deadline_us += ms * MILLISECOND_US;
 	if (s->rests_until_us) {
 		s->left_us = what_is_left(s);

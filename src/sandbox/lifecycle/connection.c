@@ -106,6 +106,7 @@ static void on_link_up(void *arg)
 		if (s->state == SANDBOX_RUNNING)
 			sandbox_tell_all(s, &s->callers, NULL);
 		pause_on_link(s);
+		results_on_link(s);
 	} else if (s->spare) {
 		s->fleet->spares->on_up(s);
 	} else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A create checks the request, writes the row, and then runs the steps of create_steps[]. The row
+ * A create checks the request, writes the row, and then runs the steps of create_steps.c. The row
  * comes first, so that after a crash the next start finds it and removes what exists. A failure at
  * any step has the same end: MSG_DELETE is sent, its answer means that nothing is left on the host,
  * then the row is removed and the caller is told.
@@ -26,191 +26,6 @@
 #include "sandbox/usage/account.h"
 #include "telemetry/span.h"
 
-void create_unawait(struct sandbox *s)
-{
-	struct share *share = sandbox_share(s);
-
-	if (!s->is_awaited)
-		return;
-	s->is_awaited = false;
-	s->fleet->n_creating--;
-	if (share)
-		share->n_creating--;
-	if (s->fleet->n_creating == 0 || (share && share->n_creating == 0))
-		s->fleet->spares->look(s->fleet->pool);
-}
-
-/* Ids and short words alone: what a name of a template or a project may be is our own rule. */
-static void begin_span(struct sandbox *s, const char *name)
-{
-	span_drop(s->span); /* of one that nobody was told of */
-	s->span = span_begin(s->fleet->config.telemetry, name);
-	span_put_text(s->span, "cloche.sandbox.id", s->id);
-	span_put_text(s->span, "cloche.project.id", s->project_id);
-	span_put_text(s->span, "cloche.template", s->template);
-	span_put_text(s->span, "cloche.engine", engine_name(s->engine));
-}
-
-void create_tell(struct sandbox *s, const struct err *err)
-{
-	span_end(take_ptr(s->span), err ? err_code_name(err->code) : NULL);
-	create_unawait(s);
-	if (!err)
-		s->fleet->spares->on_booted(s);
-	sandbox_tell_all(s, &s->callers, err);
-}
-
-void create_await(struct sandbox *s)
-{
-	struct share *share = sandbox_share(s);
-
-	s->is_awaited = true;
-	s->fleet->n_creating++;
-	if (share)
-		share->n_creating++;
-}
-
-void create_fail(struct sandbox *s, const struct err *err)
-{
-	if (s->paused_in[0]) {
-		pause_on_failed(s, err);
-		return;
-	}
-	if (s->spare)
-		s->fleet->spares->on_failed(s, err);
-	else
-		log_warn("sandbox.failed", "id=%s step=%s error='%s'", s->id, s->step->name,
-		         err->message);
-	rollback_on_failed(s);
-	if (s->resumes == 0)
-		s->is_kept = false; /* nothing of it was anybody's */
-	sandbox_undo(s, END_GUEST_CRASH,
-	             s->resumes > 0 ? "it could not be resumed" : "it could not be created", err);
-}
-
-/* One label of a DNS name: what the broker and prompts inside accept. */
-void create_hostname(const struct sandbox *s, char hostname[64])
-{
-	(void)snprintf(hostname, 64, "%s", s->name[0] ? s->name : s->id);
-	for (char *p = hostname; *p; p++)
-		if (*p == '_')
-			*p = '-';
-}
-
-static int ask_guest(struct sandbox *s, struct err *err);
-
-static void begin_guest(struct sandbox *s)
-{
-	struct err err;
-
-	if (ask_guest(s, &err) < 0)
-		create_fail(s, &err);
-}
-
-/* A copy's interpreter goes on before anybody is told of the copy. */
-static void begin_memory(struct sandbox *s)
-{
-	const sandbox_made_fn on_made = s->on_made;
-
-	s->on_made = NULL;
-	if (on_made)
-		on_made(s, s->made_arg);
-	else
-		life_next(s);
-}
-
-static const struct life_step create_steps[] = {
-	{"guest", begin_guest},     /* the broker makes it, and its agent answers */
-	{"source", fetch_begin},    /* nobody can call it yet: nothing runs beside this */
-	{"network", network_begin}, /* its policy holds before its first call */
-	{"memory", begin_memory},   /* fork.c */
-	{"running", sandbox_begin},
-};
-
-void create_init(struct sandbox *s)
-{
-	s->step = create_steps;
-}
-
-static void on_create_reply(const struct msg_reply *reply, int *fds, void *arg)
-{
-	struct sandbox *s = arg;
-
-	s->ask = 0;
-	span_part(s->span, "broker");
-	if (reply->err.code == ERR_NONE && fds[0] >= 0) {
-		s->isolation = reply->isolation;
-		if (!s->link) /* else it comes back with all that it had */
-			sandbox_make_link(s);
-		copied_processes_rejoin(s);
-		if (s->phase == PHASE_WAKING)
-			link_hold(s->link);
-		link_attach(s->link, take_fd(&fds[0]));
-		return;
-	}
-	if (!s->fleet->spares->is_created_anew(s, &reply->err) ||
-	    s->spare) /* for which nobody waits */
-		create_fail(s, &reply->err);
-	else
-		begin_guest(s);
-}
-
-/* A spare is charged to the project that took the one before it. */
-static struct share *create_share(const struct sandbox *s)
-{
-	return s->spare ? s->fleet->spares->share(s->spare) : sandbox_share(s);
-}
-
-static int ask_guest(struct sandbox *s, struct err *err)
-{
-	struct msg_request req = {.op = MSG_CREATE};
-
-	memcpy(req.id, s->id, sizeof(req.id));
-	create_hostname(s, req.create.hostname);
-	req.create.engine = s->engine;
-	req.create.limits = s->limits;
-	req.create.image = s->image;
-	req.create.shows = !s->is_shown     ? SHOWS_NOTHING
-	                   : s->is_writable ? SHOWS_IMAGE_TO_WRITE
-	                                    : SHOWS_IMAGE;
-	memcpy(req.create.shown, s->shown, sizeof(req.create.shown));
-	memcpy(req.create.volumes, s->volumes, sizeof(req.create.volumes));
-	req.create.keeper = s->is_persistent ? store_number(s->fleet->config.store) : 0;
-	req.create.is_resumed = s->resumes > 0 && s->is_persistent;
-	if (s->rolls_to[0])
-		memcpy(req.create.snapshot, s->rolls_to, sizeof(req.create.snapshot));
-	else if (s->paused_in[0])
-		memcpy(req.create.snapshot, s->paused_in, sizeof(req.create.snapshot));
-	else if (s->resumes == 0)
-		memcpy(req.create.snapshot, s->warm_copy[0] ? s->warm_copy : s->snapshot_id,
-		       sizeof(req.create.snapshot));
-	req.create.with_memory =
-		s->paused_in[0] ? s->phase != PHASE_WAKING_COLD : s->carried != NULL;
-	if (s->warm_copy[0] && req.create.with_memory)
-		req.create.with_memory = MEMORY_WARM;
-	owner_name(create_share(s), &req.create.owner, &req.create.weight);
-	req.create.is_ahead = s->spare && !s->fleet->spares->is_short(s->spare);
-	return broker_client_ask_fds(s->fleet->broker, create_share(s), &req, on_create_reply, s,
-	                             &s->ask, err);
-}
-
-void create_again(struct sandbox *s, enum sandbox_phase how)
-{
-	struct err err;
-
-	sandbox_move(s, how);
-	fleet_on_revived(s->fleet, s);
-	create_await(s);
-	s->resumes++;
-	begin_span(s, "sandbox.resume");
-	s->oom_kills = s->pids_refused = 0; /* its cgroups are new */
-	create_init(s);
-	if (sandbox_save(s, &err) < 0)
-		create_fail(s, &err); /* ends where it was, and tells the callers */
-	else
-		life_begin(s, create_steps);
-}
-
 static int check_up(const struct fleet *fleet, struct err *err)
 {
 	if (!fleet->is_ready || fleet->is_draining)
@@ -227,7 +42,7 @@ int create_check_room(struct fleet *fleet, struct err *err)
 		return r;
 	if (fleet->n_alive < fleet->config.sandboxes_max)
 		return fleet_check_disk(fleet, err);
-	(void)err_set(err, ERR_CAPACITY, 0, "there are %zu sandboxes, which is the most",
+	(void)err_set(err, ERR_CAPACITY, 0, "there are %zu sandboxes, which is the limit",
 	              fleet->n_alive);
 	return err_hint(err,
 	                "delete some, wait for room with wait_ms, or raise the daemon's limit");
@@ -317,7 +132,7 @@ int create_spare(struct fleet *fleet, const struct template *t, const struct gue
 	if (s->warm_copy[0]) /* it has no row before it is taken, and that reserves these too */
 		s->channels_to += CHANNEL_BLOCK;
 	s->spare = spare;
-	r = ask_guest(s, err);
+	r = create_ask_guest(s, err);
 	if (r < 0) {
 		s->spare = NULL;
 		sandbox_free(s);
@@ -350,7 +165,7 @@ static void set_owner(struct sandbox *s, const char *project_id, const struct sa
 		s->env = json_deep_copy(spec->env);
 	}
 	s->notes = json_deep_copy(spec->notes);
-	s->results = json_deep_copy(spec->results);
+	s->results = json_array_size(spec->results) > 0 ? json_deep_copy(spec->results) : NULL;
 	s->exec_limits = spec->exec_limits;
 	s->timeout_ms = timeout_ms;
 	s->idle_timeout_ms = spec->idle_timeout_ms;
@@ -362,7 +177,7 @@ static void set_owner(struct sandbox *s, const char *project_id, const struct sa
 	s->ends_with_caller = spec->ends_with_caller;
 	s->created_us = clock_wall_us();
 	sandbox_set_share(s);
-	clocks_begin(s);
+	clocks_await(s);
 }
 
 static void set_creator(struct sandbox *s, sandbox_done_fn done, void *arg)
@@ -479,7 +294,7 @@ static void on_agreed(const struct err *err, void *arg)
 	} else if (err) {
 		create_fail(s, err);
 	} else {
-		begin_guest(s);
+		create_begin_guest(s);
 	}
 }
 
@@ -505,7 +320,7 @@ static int begin(struct sandbox *s, const struct idempotency_key *idempotency_ke
 	int r = record(s, idempotency_key, err);
 
 	if (r == 0 && !is_agreed)
-		r = ask_guest(s, err);
+		r = create_ask_guest(s, err);
 	if (r < 0) {
 		create_take_back(s, END_GUEST_CRASH);
 		sandbox_free(s);
@@ -522,7 +337,7 @@ static int check_place(struct fleet *fleet, const char *project_id, const struct
 {
 	if (spec->is_persistent && fleet->n_persistent >= fleet->config.persistent_max) {
 		(void)err_set(err, ERR_CAPACITY, 0,
-		              "there are %zu persistent sandboxes, which is the most",
+		              "there are %zu persistent sandboxes, which is the limit",
 		              fleet->n_persistent);
 		return err_hint(err, "delete some: a stopped one counts too");
 	}
@@ -547,7 +362,7 @@ static int check_turn(struct fleet *fleet, const char *project_id, const struct 
 	if (spec->wait_ms > 0 && create_queue_has_before(fleet->creates, project_id))
 		return err_set(err, ERR_LIMIT, 0, "%zu creates of the project wait before it",
 		               create_queue_waiting(fleet->creates, project_id));
-	r = check_cordon(fleet, err);
+	r = spec->shown[0] ? 0 : check_cordon(fleet, err); /* what is here can be looked at */
 	return r < 0 ? r : create_check_room(fleet, err);
 }
 
@@ -605,7 +420,7 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 		fleet->spares->start_from_copy(s, json_object_size(spec->env) == 0 &&
 		                                          !network_needs_trust(s));
 	s->account->held = held;
-	begin_span(s, "sandbox.create");
+	create_begin_span(s, "sandbox.create");
 	span_put_text(s->span, "cloche.pool", spare ? "hit" : "miss");
 	return spare ? claim(s, spec->idempotency_key, is_warm, done, arg, err)
 	             : begin(s, spec->idempotency_key, done, arg, err);

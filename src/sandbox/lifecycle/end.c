@@ -187,6 +187,7 @@ static void begin_end(struct sandbox *s, enum sandbox_phase phase, enum end_caus
 {
 	note_end(s, cause, detail, message);
 	s->ended_from = s->phase;
+	results_begin_end(s);
 	sandbox_move(s, phase);
 	sandbox_note(s);
 	life_begin(s, end_steps);

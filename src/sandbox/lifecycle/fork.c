@@ -36,7 +36,7 @@ struct fork {
 	uint32_t engine;     /* its number */
 	char *name;          /* or NULL */
 	char *group, *alias; /* likewise */
-	json_t *tags, *env, *network, *notes, *volumes;
+	json_t *tags, *env, *network, *notes, *volumes, *results;
 	char *on_timeout, *on_idle;
 	struct snapshot *sn;
 	char snapshot_id[ID_SIZE];
@@ -72,6 +72,7 @@ static void fork_free(struct fork *f)
 	json_decref(f->network);
 	json_decref(f->notes);
 	json_decref(f->volumes);
+	json_decref(f->results);
 	free(f->on_timeout);
 	free(f->on_idle);
 	free(f->name);
@@ -253,6 +254,7 @@ static void try_one(void *arg)
 	spec.env = f->env;
 	spec.notes = f->notes;
 	spec.volumes = f->volumes;
+	spec.results = f->results;
 	spec.network = f->network;
 	spec.on_timeout = f->on_timeout;
 	spec.on_idle = f->on_idle;
@@ -422,6 +424,8 @@ static struct fork *fork_new(const struct sandbox *s, const struct fork_spec *sp
 	f->env = asked->env ? json_deep_copy(asked->env) : NULL;
 	f->notes = json_deep_copy(asked->notes);
 	f->volumes = volume_mounts_describe(s);
+	if (!asked->is_persistent)
+		f->results = json_deep_copy(asked->results ? asked->results : s->results);
 	f->network = asked->network ? json_deep_copy(asked->network) : read_network(s);
 	f->on_timeout = asked->on_timeout ? xstrdup(asked->on_timeout) : NULL;
 	f->on_idle = asked->on_idle ? xstrdup(asked->on_idle) : NULL;

@@ -16,24 +16,29 @@ struct life_step {
 void life_begin(struct sandbox *s, const struct life_step *step);
 void life_next(struct sandbox *s);
 
-/* create.c */
+/* create_steps.c */
 void create_init(struct sandbox *s); /* before the first step of its create */
+void create_begin_span(struct sandbox *s, const char *name);
+must_check int create_ask_guest(struct sandbox *s, struct err *err); /* the first step */
+void create_begin_guest(struct sandbox *s); /* the same; its failure is the create's */
 /* The create has failed; its caller is told once everything is undone. */
 void create_fail(struct sandbox *s, const struct err *err);
-void create_undo(struct sandbox *s, const struct err *err); /* one that runs already */
 void create_tell(struct sandbox *s, const struct err *err); /* all who wait for it to run */
 void create_hostname(const struct sandbox *s, char hostname[64]);
+void create_await(struct sandbox *s);   /* somebody waits for it to run: create_tell() will come */
+void create_unawait(struct sandbox *s); /* but nobody else is to wait for that */
+void create_again(struct sandbox *s, enum sandbox_phase how); /* a sandbox that ran before */
+
+/* create.c */
+void create_undo(struct sandbox *s, const struct err *err); /* one that runs already */
 /* Makes a spare: a create that stops before an owner would be told. */
 must_check int create_spare(struct fleet *fleet, const struct template *t,
                             const struct guest_limits *limits, uint32_t engine, struct spare *spare,
                             struct sandbox **ret, struct err *err);
-void create_await(struct sandbox *s);   /* somebody waits for it to run: create_tell() will come */
-void create_unawait(struct sandbox *s); /* but nobody else is to wait for that */
 must_check int create_check_room(struct fleet *fleet, struct err *err);
 bool create_has_room(void *fleet); /* for tenant/create_queue.h */
 /* The create was logged but failed: logs its end in the transaction that removes the row. */
 void create_take_back(struct sandbox *s, enum end_cause cause);
-void create_again(struct sandbox *s, enum sandbox_phase how); /* a sandbox that ran before */
 
 /* ended_retention.c: what has ended is remembered for a while. */
 void retention_init(struct fleet *fleet);
@@ -44,7 +49,8 @@ void retention_add(struct sandbox *s); /* it has ended for good */
 #define CLOCKS_FOREVER INT64_MAX
 void clocks_init(struct sandbox *s);
 void clocks_done(struct sandbox *s);
-void clocks_begin(struct sandbox *s);   /* starts with its full time */
+void clocks_await(struct sandbox *s); /* it is made: it will have its full time */
+void clocks_on_running(struct sandbox *s);
 void clocks_rejoin(struct sandbox *s);  /* after a restart: as the row has it */
 void clocks_hold(struct sandbox *s);    /* it is paused: stops the clocks */
 void clocks_rest_on(struct sandbox *s); /* after a restart, at rest: what runs on does */

@@ -87,7 +87,7 @@ static const struct sandbox_part {
 	{"network",    NULL,            NULL,               NULL,                network_end,    network_free},
 	{"source",     NULL,            NULL,               NULL,                fetch_end,      fetch_end},
 	{"ports",      NULL,            NULL,               NULL,                end_ports,      free_ports},
-	{"clocks",     clocks_init,     clocks_rejoin,      NULL,                clocks_end,     clocks_done},
+	{"clocks",     clocks_init,     clocks_rejoin,      clocks_on_running,   clocks_end,     clocks_done},
 	{"connection", connection_init, connection_rejoin,  NULL,                connection_end, connection_done},
 	{"rollback",   NULL,            NULL,               rollback_on_running, NULL,           NULL},
 	{"pause",      NULL,            pause_rejoin,       pause_on_running,    pause_cancel,   pause_done},

@@ -290,7 +290,7 @@ static int refuse(const struct sandbox *s, const char *path, const char *why, st
 	if (why)
 		return err_set(err, ERR_NOT_FOUND, 0, "no result '%.200s' was kept: %s", path, why);
 	(void)err_set(err, ERR_CONFLICT, 0,
-	              "sandbox %s has not ended, and its results are kept then", s->id);
+	              "sandbox %s has not ended; its results are kept when it ends", s->id);
 	return err_hint(err, "read the file itself while it runs");
 }
 
@@ -318,6 +318,6 @@ int results_open(const struct sandbox *s, const char *path, struct result_file *
 			               path);
 		return 0;
 	}
-	(void)err_field(err, "path", "'%.200s' is none of the sandbox's results", path);
+	(void)err_field(err, "path", "'%.200s' is not one of the sandbox's results", path);
 	return err_hint(err, "a create names them, as `results`");
 }

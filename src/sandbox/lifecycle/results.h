@@ -27,8 +27,13 @@ struct sandbox;
 /* The wish of a create: an array of paths, or NULL. */
 must_check int results_check(const json_t *paths, bool is_persistent, struct err *err);
 
+/* An end begins: what cannot be collected is noted, for the row that says so. */
+void results_begin_end(struct sandbox *s);
 /* A step of every end. */
 void results_collect(struct sandbox *s);
+/* Whether an end that was cut short has them still to collect. */
+bool results_are_due(const struct sandbox *s);
+void results_on_link(struct sandbox *s);        /* its agent answers again */
 void results_collect_cancel(struct sandbox *s); /* it is freed */
 
 /* What has become of a path. why: it is not there, and nothing was kept. */

@@ -6,6 +6,9 @@
  * The agent is the guest's: it may be slow, lie or say nothing. Bytes are bounded as they come, and
  * one clock bounds it all. Each call ends before the next begins; that is done by a timer, since a
  * call's own callbacks may not end it all.
+ *
+ * If the gateway is killed meanwhile, its successor begins anew: the row says that the sandbox ends
+ * and has no word on its results yet. It connects to the agent first, within the same clock.
  */
 #include "sandbox/lifecycle/results.h"
 
@@ -198,6 +201,30 @@ static void on_deadline(struct loop *loop, void *arg)
 	life_next(s);
 }
 
+/* A sandbox that is rolled back runs on: its results are those of its end. */
+static bool is_wanted(const struct sandbox *s)
+{
+	return json_array_size(s->results) > 0 && json_array_size(s->result_files) == 0 &&
+	       !s->rolls_to[0];
+}
+
+bool results_are_due(const struct sandbox *s)
+{
+	return is_wanted(s) && s->phase == PHASE_ENDING;
+}
+
+void results_begin_end(struct sandbox *s)
+{
+	if (is_wanted(s) && s->ended_from != PHASE_RUNNING)
+		fail_rest(s, 0, "the sandbox did not run when it ended");
+}
+
+void results_on_link(struct sandbox *s)
+{
+	if (s->collection && !s->collection->call)
+		go_on(s->collection);
+}
+
 static void begin(struct sandbox *s)
 {
 	struct collection *c = xnew0(struct collection);
@@ -209,23 +236,21 @@ static void begin(struct sandbox *s)
 	c->deadline = loop_timer_new(loop, on_deadline, c);
 	s->collection = c;
 	loop_timer_set_in(c->deadline, RESULTS_US);
-	go_on(c);
+	if (link_is_up(s->link))
+		go_on(c);
 }
 
 void results_collect(struct sandbox *s)
 {
+	const bool is_begun_anew = s->ended_from == PHASE_ENDING;
 	struct err err;
 	const char *why = NULL;
 
-	if (json_array_size(s->results) == 0 || s->phase != PHASE_ENDING ||
-	    json_array_size(s->result_files) > 0) {
+	if (!results_are_due(s)) {
 		life_next(s);
 		return;
 	}
-	if (s->ended_from != PHASE_RUNNING)
-		why = s->ended_from == PHASE_ENDING ? "the daemon was restarted while it was read"
-		                                    : "the sandbox did not run when it ended";
-	else if (!s->link || !link_is_healthy(s->link))
+	if (!s->link || (!is_begun_anew && !link_is_healthy(s->link)))
 		why = "the sandbox's agent did not answer any more";
 	else if (fleet_check_disk(s->fleet, &err) < 0)
 		why = err.message;

@@ -27,7 +27,7 @@ static void start_again(struct sandbox *s)
 {
 	s->end.at_us = 0;
 	s->end.cause = END_NONE;
-	clocks_begin(s);
+	clocks_await(s);
 	create_again(s, PHASE_STARTING);
 }
 

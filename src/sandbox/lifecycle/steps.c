@@ -5,6 +5,10 @@
  *
  * Steps have no undo. A failed create ends like any sandbox (end.c): that releases whatever exists
  * and asks the broker to remove the rest, and works at any time.
+ *
+ * Two moves have a table: a create (also a resume and a wake, create_steps.c) and an end (end.c).
+ * The others need none. The steps of a pause are its phases, and model/phase.c has the table of
+ * these, with what undoes each. A rollback is an end and a create, a fork a snapshot and creates.
  */
 #include "base/log.h"
 #include "sandbox/lifecycle/lifecycle.h"

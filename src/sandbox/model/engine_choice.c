@@ -103,7 +103,7 @@ static int refuse_grade(const struct fleet *fleet, uint32_t engine, uint32_t gra
 	              "min_grade: '%s' is asked for, and the best that %s can give is '%s'",
 	              grade_name(grade), engine ? engine_name(engine) : "this host",
 	              grade_name(best));
-	return err_hint(err, "`cloche doctor` tells what this host lacks for more");
+	return err_hint(err, "`cloche doctor` shows what this host lacks for more");
 }
 
 static bool is_quick(const struct fleet *fleet, uint32_t engine)

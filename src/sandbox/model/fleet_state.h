@@ -37,11 +37,15 @@ struct fleet {
 	struct list templates;                     /* in order of creation */
 	struct shared_templates *shared_templates; /* of all nodes; NULL: this one is alone */
 	struct images *images;
-	struct list snapshots; /* in order of creation */
-	struct list volumes;   /* likewise */
-	struct list takings;   /* snapshots on their way */
-	size_t n_imprints;     /* that are kept for the next fork */
-	struct list holds;     /* snapshots that are looked at (snapshot_hold.c) */
+	struct list snapshots;         /* in order of creation */
+	struct list snapshot_removals; /* of removed ones that the cluster is not told of yet */
+	void (*snapshots_changed)(void *arg); /* or NULL */
+	void *snapshots_changed_arg;
+	uint64_t n_snapshot_files; /* ever opened at the broker */
+	struct list volumes;       /* likewise */
+	struct list takings;       /* snapshots on their way */
+	size_t n_imprints;         /* that are kept for the next fork */
+	struct list holds;         /* snapshots that are looked at (snapshot_hold.c) */
 	struct loop_timer *snapshot_expiry;
 	uint64_t warm_not_before_us; /* steady; after a seed that failed */
 	struct list all;             /* in order of creation */

@@ -158,6 +158,14 @@ int idempotency_put(struct fleet *fleet, const char *project_id,
 	return 0;
 }
 
+bool idempotency_has(const struct fleet *fleet, const char *object_id)
+{
+	struct entry *e = NULL;
+
+	HASH_FIND(by_object, fleet->idempotency->by_object, object_id, strlen(object_id), e);
+	return e != NULL;
+}
+
 void idempotency_drop(struct fleet *fleet, const char *object_id)
 {
 	struct entry *e = NULL;

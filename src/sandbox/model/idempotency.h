@@ -30,4 +30,5 @@ must_check int idempotency_find(struct fleet *fleet, const char *project_id,
 must_check int idempotency_put(struct fleet *fleet, const char *project_id,
                                const struct idempotency_key *idempotency_key, const char *object_id,
                                struct err *err);
-void idempotency_drop(struct fleet *fleet, const char *object_id); /* the create failed */
+bool idempotency_has(const struct fleet *fleet, const char *object_id); /* made with a key */
+void idempotency_drop(struct fleet *fleet, const char *object_id);      /* the create failed */

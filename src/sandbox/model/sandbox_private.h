@@ -79,7 +79,7 @@ struct sandbox {
 	enum timeout_action on_timeout;
 	enum timeout_action on_idle; /* ON_TIMEOUT_COUNT: as on_timeout */
 	uint64_t deadline_us;        /* steady; 0 = none */
-	uint64_t left_us;        /* of its lifetime, while it is paused; CLOCKS_FOREVER = no end */
+	uint64_t left_us; /* of its lifetime, while it is paused or made; CLOCKS_FOREVER = no end */
 	bool counts_paused;      /* its lifetime runs on then */
 	uint64_t rests_until_us; /* by the wall clock: its end, while it does so; else 0 */
 	uint64_t active_us;      /* steady: the last activity that was seen */

@@ -4,13 +4,13 @@
  *
  *	asked --> (the member wakes) --> its port is dialled --> the socket is the wall's
  *
- * The wall is not trusted with who is in which group: that is looked up here, before the member is
- * woken and again before it is dialled. A wall that lies can connect members of groups, and no
- *other sandbox. The socket is handed on as it is; from then on the wall ends it, or the member's
- *own end does. A member is woken if a call would wake it; one that somebody paused stays so.
+ * The wall is not trusted to know who is in which group: that is looked up here, before the member
+ * is woken and again before it is dialled. A wall that lies can connect members of groups, but no
+ * other sandbox. The socket is handed over. From then on the wall ends it, or the member's end
+ * does. A member is woken if a call would wake it; one that somebody paused stays paused.
  *
- * Port 53 of a sandbox leads to its own door, where names are judged by its policy: nobody else's
- * questions go there.
+ * Port 53 of a sandbox leads to its own door, which judges names by the policy of that sandbox. So
+ * nobody else can reach it.
  */
 #include "base/fd.h"
 #include "net/match/url.h"

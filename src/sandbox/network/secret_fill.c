@@ -212,6 +212,8 @@ int secret_check_policy(const struct fleet *fleet, const char *project_id, const
 	if (r == 0)
 		return 0;
 	r = err_field(err, field, "%s", why.message);
+	if (err)
+		err->errnum = why.errnum; /* SECRET_UNKNOWN */
 	return why.hint[0] ? err_hint(err, "%s", why.hint) : r;
 }
 
@@ -329,6 +331,8 @@ int secret_fill_text(const struct fleet *fleet, const char *project_id, const ch
 
 	if (r < 0) {
 		r = err_field(err, field, "%s", why.message);
+		if (err)
+			err->errnum = why.errnum; /* SECRET_UNKNOWN */
 		return why.hint[0] ? err_hint(err, "%s", why.hint) : r;
 	}
 	if (r > 0 && memchr(text.data, '\0', text.len))

@@ -23,7 +23,7 @@ struct demand {
 	uint64_t target;                 /* in thousandths, before any bound */
 	uint64_t claims;                 /* fading */
 	size_t wanted;                   /* target, bounded */
-	size_t surplus;                  /* of ready ones; while pool.c ends them */
+	size_t surplus;                  /* of ready ones; while pool_fill.c ends them */
 	struct reservation *reservation; /* that it is of; NULL: learnt from claims */
 };
 
@@ -96,5 +96,18 @@ void demand_claim(struct pool *p, struct demand *demand);
 
 /* pool.c: of a demand, or (NULL) of all */
 size_t pool_count(const struct pool *p, const struct demand *demand, bool only_ready);
+
+/* pool_fill.c */
 /* Creates of that share, or of all if there are no shares, are under way. */
 bool pool_has_creates(const struct pool *p, const struct share *share);
+void pool_fill_up(struct pool *p);
+void pool_end_surplus(struct pool *p); /* the oldest are ended first */
+/* Logged once for a series of failures; creates start without a spare meanwhile. */
+void pool_back_off(struct pool *p, const struct err *err);
+/* Notes the claim. Returns the spare, or NULL if the project would have more than its part. */
+struct spare *pool_claim(struct pool *p, struct share *share, const struct demand *demand,
+                         struct spare *spare);
+
+/* pool_spare.c */
+bool spare_is_of_use(const struct spare *spare);    /* ready or not yet; not one that is ending */
+struct sandbox *spare_release(struct spare *spare); /* it is none of the pool's any more */

@@ -311,9 +311,9 @@ static int check_room(const struct pool *p, const char *project_id, struct err *
 	}
 	if (mine >= RESERVATIONS_OF_PROJECT_MAX)
 		(void)err_set(err, ERR_LIMIT, 0,
-		              "the project has %zu reservations, which is the most", mine);
+		              "the project has %zu reservations, which is the limit", mine);
 	else if (n >= RESERVATIONS_MAX)
-		(void)err_set(err, ERR_LIMIT, 0, "there are %zu reservations, which is the most",
+		(void)err_set(err, ERR_LIMIT, 0, "there are %zu reservations, which is the limit",
 		              n);
 	else
 		return 0;
@@ -413,11 +413,10 @@ void reservations_each(const struct fleet *fleet, const char *project_id,
 			fn(r, arg);
 }
 
-void reservation_to_json(const struct reservation *r, struct json_writer *w, const char *name)
+void reservation_put_fields(const struct reservation *r, struct json_writer *w)
 {
 	const struct template *t = template_find_id(r->pool->fleet, r->demand.template_id);
 
-	json_open_object(w, name);
 	json_put_str(w, "id", r->id);
 	json_put_u64(w, "count", r->count);
 	json_put_u64(w, "left", r->left);
@@ -429,6 +428,12 @@ void reservation_to_json(const struct reservation *r, struct json_writer *w, con
 	limits_to_json(&r->demand.limits, NULL, w);
 	json_put_u64(w, "created_us", r->created_us);
 	json_put_u64(w, "expires_us", r->expires_us);
+}
+
+void reservation_to_json(const struct reservation *r, struct json_writer *w, const char *name)
+{
+	json_open_object(w, name);
+	reservation_put_fields(r, w);
 	json_close_object(w);
 }
 

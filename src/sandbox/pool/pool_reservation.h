@@ -26,6 +26,8 @@ struct reservation *reservation_find(const struct fleet *fleet, const char *proj
                                      const char *id); /* or NULL */
 void reservations_each(const struct fleet *fleet, const char *project_id,
                        void (*fn)(const struct reservation *r, void *arg), void *arg);
+void reservation_put_fields(const struct reservation *r,
+                            struct json_writer *w); /* likewise, open */
 void reservation_to_json(const struct reservation *r, struct json_writer *w, const char *name);
 const char *reservation_id(const struct reservation *r);
 /* Ends it with its spares, in the loop's next turn. */

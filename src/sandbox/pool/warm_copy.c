@@ -5,10 +5,10 @@
  * instead of booting. It has a row like every snapshot, but no project, so clients cannot see, name
  * or start from it, and no client's snapshot can take its place.
  *
- * The first create of a template and size boots; when it runs, a seed (pool.c) is started, which
- * becomes the copy. If a copy cannot be used (QEMU, kernel or cloche have changed, or its bytes are
- * damaged), it is removed, the create boots instead, and a new seed follows. There are at most
- * COPIES_MAX copies: the least recently used is removed.
+ * The first create of a template and size boots; when it runs, a seed (pool_spare.c) is started,
+ * which becomes the copy. If a copy cannot be used (QEMU, kernel or cloche have changed, or its
+ * bytes are damaged), it is removed, the create boots instead, and a new seed follows. There are at
+ * most COPIES_MAX copies: the least recently used is removed.
  */
 #include "sandbox/pool/warm_copy.h"
 

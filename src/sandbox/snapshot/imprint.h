@@ -7,8 +7,8 @@
  *	imprint_take() ──► on_begun: the memory is fixed ── files are copied ──► imprint_release()
  *	              └──► on_whole: its bytes are there ──► imprint_enter() for each copy
  *
- * It is kept for the next fork as long as nothing runs in the source: calls, execs and file
- *operations there end it at once, so its memory is never in their way.
+ * It is kept for the next fork as long as nothing runs in the source: a call, an exec or a file
+ * operation there ends it at once, so its memory is never in their way.
  *
  * Every way to fail ends in a reason, and the caller forks by CRIU. The bytes are a sealed memfd,
  * which the gateway only hands on: from the source's agent to those of its copies, who give it to

@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "sandbox/model/create_rules.h"
 #include "sandbox/snapshot/snapshot_private.h"
+#include "sandbox/snapshot/snapshot_shared.h"
 #include "sandbox/storage/storage.h"
 #include "store/tables/snapshots.h"
 #include "tenant/meter.h"
@@ -28,6 +29,7 @@ void snapshot_free(struct snapshot *sn)
 	list_remove(&sn->link);
 	json_decref(sn->env);
 	json_decref(sn->carried);
+	json_decref(sn->companion);
 	free(sn->name);
 	free(sn->template);
 	free(sn->user);
@@ -83,7 +85,7 @@ int snapshot_check_free(const struct fleet *fleet, const char *project_id, const
 	if (snapshot_find(fleet, project_id, name)) {
 		(void)err_set(err, ERR_CONFLICT, 0, "name: a snapshot named '%s' exists already",
 		              name);
-		return err_hint(err, "take another name, or remove that one first");
+		return err_hint(err, "choose another name, or remove that one first");
 	}
 	return 0;
 }
@@ -170,7 +172,7 @@ int snapshot_charge(struct fleet *fleet, const char *source_id, bool is_asked, s
 
 		if (strcmp(sn->source_id, source_id) != 0)
 			continue;
-		before = sn->is_unshared ? 0 : count_before(sn);
+		before = sn->is_unshared || sn->is_fetched ? 0 : count_before(sn);
 		own = sn->written_bytes - MIN(sn->written_bytes, before) + sn->memory_bytes;
 		r = charge(sn, own, is_asked, err);
 		if (r < 0)
@@ -216,10 +218,14 @@ static void emit_removed(const struct snapshot *sn)
 	event_end(&ev);
 }
 
+/* What the cluster may know of stays as a note, until it has been told. */
 static int delete_row(void *arg, struct err *err)
 {
-	const struct snapshot *sn = arg;
+	struct snapshot *sn = arg;
 
+	sn->is_removed = sn->is_durable || sn->is_sending;
+	if (sn->is_removed)
+		return snapshot_save(sn, err);
 	return store_delete_snapshot(sn->fleet->config.store, sn->id, err);
 }
 
@@ -238,19 +244,25 @@ void snapshot_forget(struct snapshot *sn)
 
 int snapshot_remove(struct snapshot *sn, struct err *err)
 {
+	struct fleet *fleet = sn->fleet;
 	int r;
 
 	emit_removed(sn);
-	r = event_log_save(sn->fleet->config.events, delete_row, sn, err);
-	if (r < 0)
+	r = event_log_save(fleet->config.events, delete_row, sn, err);
+	if (r < 0) {
+		sn->is_removed = false;
 		return r;
+	}
 	log_info("snapshot.removed", "id=%s", sn->id);
-	snapshot_discard(sn->fleet, sn->id);
+	snapshot_discard(fleet, sn->id);
+	if (sn->is_removed)
+		snapshot_keep_removal(fleet, sn->id, sn->project_id);
 	snapshot_forget(sn);
+	snapshot_tell(fleet);
 	return 0;
 }
 
-static bool is_in_use(const struct fleet *fleet, const struct snapshot *sn)
+bool snapshot_is_in_use(const struct fleet *fleet, const struct snapshot *sn)
 {
 	list_for_each (&fleet->all, const struct sandbox, s, link_all)
 		if ((strcmp(s->snapshot_id, sn->id) == 0 || strcmp(s->paused_in, sn->id) == 0) &&
@@ -264,9 +276,12 @@ void snapshot_drop_unused(struct fleet *fleet, const char *id)
 	struct err err;
 
 	list_for_each (&fleet->snapshots, struct snapshot, sn, link) {
-		if (!sn->is_automatic || (id && strcmp(sn->id, id) != 0) || is_in_use(fleet, sn))
+		if (!sn->is_automatic || (id && strcmp(sn->id, id) != 0) ||
+		    snapshot_is_in_use(fleet, sn) || (sn->is_wanted && !sn->is_fetched))
 			continue;
-		if (snapshot_remove(sn, &err) < 0)
+		if (sn->is_fetched)
+			snapshot_drop(sn);
+		else if (snapshot_remove(sn, &err) < 0)
 			log_warn("snapshot.not_removed", "error='%s'", err.message);
 		if (id)
 			return;
@@ -322,6 +337,7 @@ int snapshot_update(struct snapshot *sn, const struct snapshot_patch *patch, str
 		return r;
 	}
 	snapshot_look_at_expiry(sn->fleet);
+	snapshot_tell(sn->fleet);
 	return 0;
 }
 
@@ -363,7 +379,7 @@ int snapshot_resolve(const struct fleet *fleet, const char *project_id,
 
 	if (!sn) {
 		(void)err_field(err, "snapshot", "there is no snapshot '%.64s'", spec->snapshot);
-		return err_hint(err, "`cloche snapshot ls` tells which there are");
+		return err_hint(err, "`cloche snapshot ls` lists them");
 	}
 	if (spec->template)
 		return err_field(err, "template", "comes with the snapshot: leave it out");
@@ -424,9 +440,12 @@ static int load(const struct snapshot_row *row, void *arg)
 	struct fleet *fleet = arg;
 	struct snapshot *sn;
 
-	if (snapshot_load(fleet, row, &sn) < 0)
+	if (snapshot_load(fleet, row, &sn) < 0) {
 		log_error("snapshot.unreadable", "id='%s'", row->id);
-	else
+	} else if (sn->is_removed) {
+		snapshot_keep_removal(fleet, sn->id, sn->project_id);
+		snapshot_free(sn);
+	} else
 		list_append(&fleet->snapshots, &sn->link);
 	return 0;
 }
@@ -441,6 +460,7 @@ void snapshots_close(struct fleet *fleet)
 {
 	list_for_each (&fleet->snapshots, struct snapshot, sn, link)
 		snapshot_free(sn);
+	snapshot_removals_close(fleet);
 	loop_timer_free(take_ptr(fleet->snapshot_expiry));
 }
 
@@ -467,6 +487,7 @@ void snapshots_settle(struct fleet *fleet)
 		                       /* is_asked= */ false, NULL);
 	}
 	snapshot_drop_unused(fleet, NULL);
+	snapshot_tell(fleet);
 	snapshot_look_at_expiry(fleet);
 }
 

@@ -31,6 +31,9 @@ struct snapshot_wish {           /* borrowed for the call */
 	uint64_t keep_last;      /* of this source, not counting named ones; 0 = all */
 	bool is_automatic;       /* of a fork: removed with the last sandbox that started from it */
 	bool is_last; /* of a pause: the guest stays stopped after it (struct snapshot_spec) */
+	/* snapshot_read_description(): what was fetched is a copy of this, and it is taken over if
+	 * the call succeeds. All other wishes are none then. Or NULL. */
+	struct snapshot *described;
 };
 /* Called from the loop. Exactly one of sn and err is NULL. */
 typedef void (*snapshot_done_fn)(struct snapshot *sn, const struct err *err, void *arg);
@@ -70,6 +73,9 @@ uint64_t snapshot_created_us(const struct snapshot *sn); /* wall clock */
 uint64_t snapshot_bytes(const struct snapshot *sn);      /* of its files */
 bool snapshot_is_usable(const struct snapshot *sn);      /* its bytes are there, whole */
 bool snapshot_has_memory(const struct snapshot *sn);
+bool snapshot_is_durable(const struct snapshot *sn); /* it outlives this node */
+/* What went along with it (build/shared/shared_snapshot.h), borrowed; NULL: nothing. */
+const json_t *snapshot_companion(const struct snapshot *sn);
 uint32_t snapshot_engine(const struct snapshot *sn); /* its number */
 /* The description in a bundle of its files: {format, template, image, disk_mib}; the caller owns
  * it. */

@@ -28,6 +28,14 @@ struct snapshot {
 	bool is_automatic;
 	bool has_trust; /* network_has_trust() of its source */
 	bool is_there;  /* the broker has it, whole */
+	/* snapshot_shared.h: */
+	bool is_durable, is_fetched;
+	bool is_wanted;  /* it is sent though it is automatic */
+	bool is_removed; /* of a row alone: the cluster is not told yet */
+	bool is_sending; /* the cluster may have a row of it */
+	struct err why;  /* it is not sent; code ERR_NONE: it will be */
+	uint64_t again_us;
+	json_t *companion;
 	struct meter *meter;
 };
 
@@ -43,5 +51,11 @@ must_check int snapshot_charge(struct fleet *fleet, const char *source_id, bool 
 void snapshot_discard(struct fleet *fleet, const char *id); /* at the broker */
 /* Whether it is held. Then it is discarded with the last hold. */
 bool snapshot_hold_outlives(struct fleet *fleet, const char *id);
-void snapshot_forget(struct snapshot *sn); /* a failed one: removes it from all sums */
+void snapshot_forget(struct snapshot *sn);            /* a failed one: removes it from all sums */
+json_t *snapshot_row_json(const struct snapshot *sn); /* the caller's; NULL: no room */
+bool snapshot_is_in_use(const struct fleet *fleet, const struct snapshot *sn);
+void snapshot_tell(const struct fleet *fleet); /* who follows */
+void snapshot_keep_removal(struct fleet *fleet, const char *id, const char *project_id);
+void snapshot_removals_close(struct fleet *fleet);
+void snapshot_cluster_to_json(const struct snapshot *sn, struct json_writer *w);
 void snapshot_look_at_expiry(struct fleet *fleet);

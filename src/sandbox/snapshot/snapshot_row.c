@@ -30,6 +30,12 @@ static const struct row_field fields[] = {
 	FIELD("is_unshared",   ROW_BOOL,   is_unshared, NEEDED),
 	FIELD("is_automatic",  ROW_BOOL,   is_automatic, NEEDED),
 	FIELD("has_trust",     ROW_BOOL,   has_trust),
+	FIELD("is_durable",    ROW_BOOL,   is_durable),
+	FIELD("is_fetched",    ROW_BOOL,   is_fetched),
+	FIELD("is_wanted",     ROW_BOOL,   is_wanted),
+	FIELD("is_removed",    ROW_BOOL,   is_removed),
+	FIELD("is_sending",    ROW_BOOL,   is_sending),
+	FIELD("companion",     ROW_OBJECT, companion),
 };
 /* clang-format on */
 
@@ -47,6 +53,17 @@ static int write_row(const struct snapshot *sn, struct buf *out)
 	limits_to_row(&sn->limits, &w);
 	json_close_object(&w);
 	return json_writer_end(&w);
+}
+
+json_t *snapshot_row_json(const struct snapshot *sn)
+{
+	auto_call(buf_done) struct buf text = BUF_INIT(ROW_MAX);
+	json_t *row = NULL;
+	struct err err;
+
+	if (write_row(sn, &text) < 0 || json_parse(text.data, text.len, &row, &err) < 0)
+		return NULL;
+	return row;
 }
 
 int snapshot_save(const struct snapshot *sn, struct err *err)
@@ -151,6 +168,7 @@ void snapshot_to_json(const struct snapshot *sn, struct json_writer *w, const ch
 	json_put_u64(w, "disk_mib", sn->limits.disk_bytes / MIB);
 	put_env_names(w, sn->env);
 	json_put_bool(w, "automatic", sn->is_automatic);
+	snapshot_cluster_to_json(sn, w);
 	json_put_u64(w, "created_us", sn->created_us);
 	if (sn->expires_us)
 		json_put_u64(w, "expires_us", sn->expires_us);

@@ -54,7 +54,8 @@ static int record(struct snapshot *sn, struct err *err)
 	list_append(&fleet->snapshots, &sn->link);
 	r = snapshot_charge(fleet, sn->source_id, /* is_asked= */ true, err);
 	if (r == 0) {
-		emit_taken(sn);
+		if (!sn->is_fetched) /* it was taken, and told, elsewhere */
+			emit_taken(sn);
 		r = event_log_save(fleet->config.events, put_row, sn, err);
 	}
 	return r;
@@ -104,6 +105,7 @@ static void on_taken(const struct msg_reply *reply, void *arg)
 		log_info("snapshot.created", "id=%s source=%s", sn->id, sn->source_id);
 		keep_last(fleet, sn->source_id, t->keep_last);
 		snapshot_look_at_expiry(fleet);
+		snapshot_tell(fleet);
 		t->done(sn, NULL, t->arg);
 	}
 	taking_free(t);
@@ -134,7 +136,7 @@ static int check_count(const struct sandbox *s, struct err *err)
 		n += strcmp(sn->project_id, s->project_id) == 0;
 	if (n < PROJECT_MAX)
 		return 0;
-	(void)err_set(err, ERR_LIMIT, 0, "there are %zu snapshots, which is the most", n);
+	(void)err_set(err, ERR_LIMIT, 0, "there are %zu snapshots, which is the limit", n);
 	return err_hint(err, "remove some, or let keep_last or expires_in_ms do it");
 }
 
@@ -194,8 +196,10 @@ int snapshot_take(struct sandbox *s, const struct snapshot_wish *wish, snapshot_
 	if (r < 0)
 		return r;
 	t = xnew0(struct taking);
-	*t = (struct taking){
-		.sn = describe(s, wish), .keep_last = wish->keep_last, .done = done, .arg = arg};
+	*t = (struct taking){.sn = wish->described ? wish->described : describe(s, wish),
+	                     .keep_last = wish->keep_last,
+	                     .done = done,
+	                     .arg = arg};
 	list_init(&t->link);
 	memcpy(req.id, s->id, sizeof(req.id));
 	req.snapshot.base = s->image;
@@ -207,7 +211,8 @@ int snapshot_take(struct sandbox *s, const struct snapshot_wish *wish, snapshot_
 	req.snapshot.spec.is_last = wish->is_last;
 	r = broker_client_ask(fleet->broker, &req, on_taken, t, &t->tag, err);
 	if (r < 0) {
-		snapshot_free(t->sn);
+		if (!wish->described)
+			snapshot_free(t->sn);
 		free(t);
 		return r;
 	}

@@ -8,6 +8,9 @@
  * The gateway keeps the file while it is filled, to see how much has come, and closes it before
  * the broker looks whether anybody can still write into it. What fails leaves nothing: the broker
  * drops the file; and the next create begins anew.
+ *
+ * The image of a snapshot comes in the same way, without a template: it goes again when nothing
+ * uses it.
  */
 #include "base/fd.h"
 #include "base/log.h"
@@ -45,6 +48,9 @@ static void fetch_free(struct fetch *f)
 static void end(struct fetch *f, const struct err *err)
 {
 	struct list waits = LIST_INIT(waits);
+	struct fleet *fleet = f->s->fleet;
+	const struct digest image = f->image.parts[f->image.n_parts - 1].image;
+	const bool is_template = f->image.template_id[0] != '\0';
 	struct err why = err ? *err : (struct err){0};
 
 	list_remove(&f->link);
@@ -60,6 +66,8 @@ static void end(struct fetch *f, const struct err *err)
 		list_remove(&w->link);
 		w->fn(err ? &why : NULL, w->arg);
 	}
+	if (!err && !is_template) /* who waited uses it by now */
+		image_release(fleet, &image);
 }
 
 static void on_dropped(const struct msg_reply *reply, void *arg)
@@ -105,7 +113,7 @@ static void publish(struct fetch *f, const struct image_shared *own)
 	                                       .keeper = store_number(fleet->config.store),
 	                                       .bases = own->bases},
 	                  &err);
-	if (r == 0) {
+	if (r == 0 && f->image.template_id[0]) {
 		r = template_publish(fleet, &spec, &t, &err);
 		if (r < 0)
 			image_release(fleet, image);
@@ -214,6 +222,16 @@ static struct fetch *find(const struct shared_templates *s, const char *template
 	return NULL;
 }
 
+static struct fetch *find_image(const struct shared_templates *s, const struct node_image *i)
+{
+	list_for_each (&s->fetches, struct fetch, f, link)
+		if (!f->image.template_id[0] && f->image.n_parts == i->n_parts &&
+		    memcmp(f->image.parts, i->parts, sizeof(i->parts)) == 0 &&
+		    strcmp(f->image.project_id, i->project_id) == 0)
+			return f;
+	return NULL;
+}
+
 static struct fetch *begin(struct shared_templates *s, const struct node_image *i)
 {
 	struct fetch *f = xnew0(struct fetch);
@@ -222,7 +240,7 @@ static struct fetch *begin(struct shared_templates *s, const struct node_image *
 	                    .node = shared_node(s->fleet),
 	                    .image = *i,
 	                    .name = xstrdup(i->name),
-	                    .manifest = json_deep_copy(i->manifest),
+	                    .manifest = i->manifest ? json_deep_copy(i->manifest) : NULL,
 	                    .fd = -1};
 	f->image.name = f->name;
 	f->image.manifest = f->manifest;
@@ -288,6 +306,20 @@ int shared_template_find(struct fleet *fleet, const char *project_id, const char
 	}
 	list_append(&f->waits, &w->link);
 	return 1;
+}
+
+void shared_image_fetch(struct fleet *fleet, const struct node_image *i, struct shared_wait *w)
+{
+	struct shared_templates *s = fleet->shared_templates;
+	struct node_image nameless = *i;
+	struct fetch *f = find_image(s, i);
+
+	nameless.template_id[0] = '\0';
+	nameless.name = "";
+	nameless.manifest = NULL;
+	if (!f)
+		f = begin(s, &nameless);
+	list_append(&f->waits, &w->link);
 }
 
 void shared_wait_remove(struct shared_wait *w)

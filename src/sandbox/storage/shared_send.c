@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A template that was made here goes to the others: for each part, first what its image needs, the
- * broker hands out file and seal, and the member brings it to the store. Then the database is told.
- * One goes at a time, and a failure is tried again.
+ * A template that was made here goes to the others: its image is brought to the store, and then
+ * the database is told. One goes at a time, and a failure is tried again.
  *
- * Calls to the member cannot be taken back, so a send outlives the fleet's interest in it: when
- * it is dropped, the answer only frees it.
+ * A call to the member cannot be cancelled. So a send that is dropped stays until the answer comes.
  */
 #include "base/clock.h"
-#include "base/fd.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "sandbox/storage/image_send.h"
 #include "sandbox/storage/shared_template_private.h"
 
 #include <string.h>
@@ -24,11 +22,8 @@ struct shared_send {
 	char *name, *replaces;
 	json_t *manifest;
 	struct node_image image;
-	size_t at; /* the part that is under way */
-	uint64_t ask;
+	struct image_send *sending; /* NULL: the database is being told */
 };
-
-static void ask_broker(struct shared_send *send);
 
 static void send_free(struct shared_send *send)
 {
@@ -114,7 +109,7 @@ static void on_published(const json_t *answer, const struct err *failure, void *
 			(void)err_set(&err, ERR_LIMIT, 0,
 			              "the cluster has as many records as it can have");
 		else
-			(void)node_refuse(&err, "this node has just joined anew");
+			(void)node_refuse(&err, "this node has just rejoined the cluster");
 		end(send, &err);
 	}
 }
@@ -125,70 +120,20 @@ static void publish(struct shared_send *send)
 	                   on_published, send);
 }
 
-static void on_put(const json_t *answer, const struct err *err, void *arg)
+static void on_sent(const struct node_image *image, const struct err *err, void *arg)
 {
 	struct shared_send *send = arg;
 
-	(void)answer;
+	send->sending = NULL;
 	if (!is_wanted(send))
 		return;
-	if (err && strcmp(err->field, "objects_none") == 0) {
-		send->image.is_stored = false;
+	send->image.n_parts = image->n_parts;
+	memcpy(send->image.parts, image->parts, sizeof(image->parts));
+	send->image.is_stored = !err;
+	if (!err || strcmp(err->field, "objects_none") == 0)
 		publish(send);
-	} else if (err) {
+	else
 		end(send, err);
-	} else if (++send->at < send->image.n_parts) {
-		ask_broker(send);
-	} else {
-		send->image.is_stored = true;
-		publish(send);
-	}
-}
-
-/* The first answer is of the image itself, and says what it needs. */
-static void on_shared(const struct msg_reply *reply, int *fds, void *arg)
-{
-	struct shared_send *send = arg;
-	struct node_image *image = &send->image;
-	const struct image_bases *bases = &reply->shared.bases;
-	struct node_image_part *part;
-
-	send->ask = 0;
-	if (!is_wanted(send))
-		return;
-	if (reply->err.code != ERR_NONE || fds[0] < 0) {
-		end(send, &reply->err);
-		return;
-	}
-	if (image->n_parts == 0) {
-		const struct digest own = image->parts[0].image;
-
-		image->n_parts = bases->n + 1;
-		for (uint32_t i = 0; i < bases->n; i++)
-			image->parts[i] = (struct node_image_part){.image = bases->list[i].digest};
-		image->parts[bases->n] = (struct node_image_part){
-			.image = own, .seal = reply->shared.seal, .bytes = reply->shared.bytes};
-		if (bases->n > 0) { /* they go first */
-			ask_broker(send);
-			return;
-		}
-	}
-	part = &image->parts[send->at];
-	part->seal = reply->shared.seal;
-	part->bytes = reply->shared.bytes;
-	node_put_part(send->node, image, send->at, fds[0], on_put, send);
-}
-
-static void ask_broker(struct shared_send *send)
-{
-	struct msg_request req = {.op = MSG_IMAGE_SHARE,
-	                          .claim = {.image = send->image.parts[send->at].image}};
-	struct err err;
-
-	node_image_class(send->image.project_id, &req.claim.class);
-	if (broker_client_ask_fds(send->s->fleet->broker, NULL, &req, on_shared, send, &send->ask,
-	                          &err) < 0)
-		end(send, &err);
 }
 
 void shared_send_begin(struct shared_templates *s, const struct template *t,
@@ -204,12 +149,12 @@ void shared_send_begin(struct shared_templates *s, const struct template *t,
 	send->image.name = send->name;
 	send->image.manifest = send->manifest;
 	send->image.created_us = template_created_us(t);
-	send->image.parts[0].image = *template_image(t);
 	(void)snprintf(send->image.project_id, ID_SIZE, "%s", template_project_id(t));
 	(void)snprintf(send->image.template_id, ID_SIZE, "%s", template_id(t));
 	note->why = (struct err){0};
 	s->send = send;
-	ask_broker(send);
+	send->sending = image_send_begin(s->fleet, send->image.project_id, template_image(t),
+	                                 on_sent, send);
 }
 
 void shared_send_free(struct shared_templates *s)
@@ -219,8 +164,8 @@ void shared_send_free(struct shared_templates *s)
 	if (!send)
 		return;
 	send->s = NULL;
-	if (send->ask) {
-		broker_client_cancel(s->fleet->broker, send->ask);
+	if (send->sending) {
+		image_send_drop(send->sending);
 		send_free(send);
 	}
 }

@@ -131,7 +131,7 @@ static void on_remove_told(const json_t *answer, const struct err *err, void *ar
 	if (err)
 		failure = *err;
 	else if (strcmp(node_result(answer), "ok") != 0)
-		(void)node_refuse(&failure, "this node has just joined anew");
+		(void)node_refuse(&failure, "this node has just rejoined the cluster");
 	call.fn(failure.code ? &failure : NULL, call.arg);
 }
 
@@ -265,6 +265,25 @@ static void on_look(struct loop *loop, void *arg)
 static void on_changed(void *arg)
 {
 	shared_look_soon(arg);
+}
+
+static void look_whether_told(struct template *t, void *arg)
+{
+	struct survey *v = arg;
+
+	if (judge(v->s, t) > 0)
+		v->to_send = t;
+}
+
+bool shared_templates_are_told(const struct fleet *fleet)
+{
+	struct survey v = {.s = fleet->shared_templates};
+
+	if (!v.s || !v.s->has_begun || v.s->send || !list_empty(&v.s->removals) ||
+	    !node_knows_images(shared_node(fleet)))
+		return false;
+	template_each_of_all(v.s->fleet, look_whether_told, &v);
+	return !v.to_send;
 }
 
 /* Names. */

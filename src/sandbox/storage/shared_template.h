@@ -29,6 +29,9 @@ typedef int (*shared_check_fn)(const json_t *manifest, struct err *err);
 /* word: as of template_resolve(). 0: nothing is to be fetched. 1: w->fn is called. */
 must_check int shared_template_find(struct fleet *fleet, const char *project_id, const char *word,
                                     shared_check_fn check, struct shared_wait *w, struct err *err);
+/* An image alone, as a snapshot needs it: w->fn is called. It stays if somebody uses it by the end
+ * of that call. i: with its parts, and whose they are. */
+void shared_image_fetch(struct fleet *fleet, const struct node_image *i, struct shared_wait *w);
 void shared_wait_remove(struct shared_wait *w);
 /* One that is not here, by name or id; or NULL. */
 const struct node_image *shared_template_elsewhere(const struct fleet *fleet,
@@ -43,6 +46,9 @@ void shared_template_remove(struct fleet *fleet, const char *project_id, const c
 /* Whether that has to be asked for. */
 bool shared_template_is_known(const struct fleet *fleet, const char *project_id, const char *name,
                               const char *template_id);
+
+/* Whether the database knows of all that this node has. */
+bool shared_templates_are_told(const struct fleet *fleet);
 
 /* Of template.c. */
 void shared_template_made(const struct template *t, bool is_replacing);

@@ -3,9 +3,9 @@
 /*
  * What the files of shared templates have in common.
  *
- *	shared_template.c	what this node has beside what the cluster has; names, lists,
- *removals shared_send.c		a template that was made here, on its way to the others
- *	shared_fetch.c		one that comes here
+ *	shared_template.c	compares this node with the cluster; names, lists, removals
+ *	shared_send.c		sends a template that was made here to the others
+ *	shared_fetch.c		fetches one from the others
  */
 #include "sandbox/storage/shared_template.h"
 #include "sandbox/storage/storage.h"

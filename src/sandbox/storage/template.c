@@ -16,7 +16,6 @@
 
 #include <inttypes.h>
 
-#define ID_PREFIX    "tpl_"
 #define PROJECT_MAX  256                /* templates of one project, and as many sets of packages */
 #define USE_SAVED_US (3600 * SECOND_US) /* so exact is a set's last use after a restart */
 #define MANIFEST_MAX (256 * 1024)
@@ -32,39 +31,6 @@ struct template
 	uint64_t bytes, created_us, used_us;
 	bool is_damaged; /* its image was gone or had another size at the start */
 	json_t *manifest;
-};
-
-/* Names of runtimes and templates at other services, and our templates that fit, the best first. A
- * template that really has such a name comes first. */
-static const struct {
-	const char *alias, *name;
-} aliases[] = {
-	{"python3.13", "python"},
-	{"python3", "python"},
-	{"node24", "node"},
-	{"node24", "universal"},
-	{"nodejs", "node"},
-	{"nodejs", "universal"},
-	{"javascript", "node"},
-	{"javascript", "universal"},
-	{"code-interpreter", "universal"},
-	{"code-interpreter", "python-datasci"},
-	{"code-interpreter-v1", "universal"},
-	{"code-interpreter-v1", "python-datasci"},
-	{"vercel/sandbox/python3.13", "python"},
-	{"vercel/sandbox/node24", "node"},
-	{"vercel/sandbox/node24", "universal"},
-	{"vercel/sandbox/node22", "node22"},
-	{"vercel/sandbox/node26", "node26"},
-	{"vercel/sandbox/node:24", "node"},
-	{"vercel/sandbox/node:24", "universal"},
-	{"vercel/sandbox/node:22", "node22"},
-	{"vercel/sandbox/node:26", "node26"},
-	{"vercel/sandbox/node", "node"},
-	{"vercel/sandbox/node", "universal"},
-	{"vercel/sandbox/python:3.13", "python"},
-	{"vercel/sandbox/python", "python"},
-	{"vercel/sandbox/universal", "universal"},
 };
 
 static void template_free(struct template *t)
@@ -135,24 +101,16 @@ struct template *template_find(const struct fleet *fleet, const char *project_id
                                const char *id_or_name)
 {
 	struct template *found = find_own_or_shared(fleet, project_id, id_or_name);
+	const char *alias;
 
-	for (size_t i = 0; !found && i < ARRAY_SIZE(aliases); i++)
-		if (strcmp(aliases[i].alias, id_or_name) == 0)
-			found = find_own_or_shared(fleet, project_id, aliases[i].name);
+	for (size_t i = 0; !found && (alias = template_alias(id_or_name, i)); i++)
+		found = find_own_or_shared(fleet, project_id, alias);
 	if (found)
 		return found;
 	found = template_find_id(fleet, id_or_name);
 	return found && (template_is_shared(found) || strcmp(found->project_id, project_id) == 0)
 	               ? found
 	               : NULL;
-}
-
-const char *template_alias(const char *word, size_t n)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(aliases); i++)
-		if (strcmp(aliases[i].alias, word) == 0 && n-- == 0)
-			return aliases[i].name;
-	return NULL;
 }
 
 int template_resolve(const struct fleet *fleet, const char *project_id, const char *name,
@@ -174,35 +132,8 @@ int template_resolve(const struct fleet *fleet, const char *project_id, const ch
 	if (*ret || !name || strcmp(name, TEMPLATE_HOST) == 0)
 		return 0;
 	(void)err_field(err, "template", "there is no template '%.64s'", name);
-	return err_hint(err, "`cloche template ls` tells which there are, `cloche template build "
+	return err_hint(err, "`cloche template ls` lists them, `cloche template build "
 	                     "NAME` makes one of those that come with cloche");
-}
-
-void template_name_of_image(const char *reference, char *ret, size_t size)
-{
-	(void)snprintf(ret, size, "%s", reference);
-	for (char *c = ret; *c; c++)
-		if (strchr("/:@_", *c))
-			*c = '-';
-}
-
-int template_check_name(const char *name, struct err *err)
-{
-	static const char ends[] = "abcdefghijklmnopqrstuvwxyz0123456789";
-	static const char inner[] = "abcdefghijklmnopqrstuvwxyz0123456789._-";
-	size_t len = strlen(name);
-
-	if (len < 1 || len > TEMPLATE_NAME_MAX || strspn(name, inner) != len ||
-	    !strchr(ends, name[0]) || !strchr(ends, name[len - 1]))
-		return err_field(
-			err, "name",
-			"must have up to %d of a-z, 0-9, with - _ and . inside, such as 'my-app'",
-			TEMPLATE_NAME_MAX);
-	if (strcmp(name, TEMPLATE_HOST) == 0)
-		return err_field(err, "name", "'" TEMPLATE_HOST "' is this machine's own");
-	if (strncmp(name, ID_PREFIX, strlen(ID_PREFIX)) == 0)
-		return err_field(err, "name", "begins with '" ID_PREFIX "', as ids do");
-	return 0;
 }
 
 /* Known by its name, which no client can give, and not by its manifest, which a client may have
@@ -239,7 +170,7 @@ int template_check_free(const struct fleet *fleet, const struct template_spec *s
 		n += strcmp(t->project_id, project_id) == 0 && template_is_set(t) == spec->is_set;
 	return n < PROJECT_MAX ? 0
 	                       : err_set(err, ERR_LIMIT, 0,
-	                                 "there are %zu templates, which is the most", n);
+	                                 "there are %zu templates, which is the limit", n);
 }
 
 static int save(const struct template *t, struct err *err)
@@ -535,15 +466,6 @@ uint64_t template_created_us(const struct template *t)
 const json_t *template_manifest(const struct template *t)
 {
 	return t->manifest;
-}
-
-void template_put_aliases(struct json_writer *w, const char *name)
-{
-	json_open_array(w, "aliases");
-	for (size_t i = 0; i < ARRAY_SIZE(aliases); i++)
-		if (strcmp(aliases[i].name, name) == 0)
-			json_put_str(w, NULL, aliases[i].alias);
-	json_close_array(w);
 }
 
 void template_to_json(const struct template *t, struct json_writer *w, const char *name)

@@ -14,8 +14,9 @@
 struct fleet;
 struct template;
 
-#define TEMPLATE_NAME_MAX 63
-#define TEMPLATE_HOST     "host"
+#define TEMPLATE_NAME_MAX  63
+#define TEMPLATE_HOST      "host"
+#define TEMPLATE_ID_PREFIX "tpl_"
 
 struct template_spec {          /* borrowed for the call */
 	const char *project_id; /* NULL = shared */
@@ -27,9 +28,17 @@ struct template_spec {          /* borrowed for the call */
 	uint64_t created_us;    /* likewise */
 	bool is_set;            /* a package set (build/set.h): clients cannot give such a name */
 };
+
+/* template_names.c */
 /* The usual name of an imported image: "ghcr.io/x/y:1" is "ghcr.io-x-y-1". */
 void template_name_of_image(const char *reference, char *ret, size_t size);
 must_check int template_check_name(const char *name, struct err *err);
+/* What else a word may mean: name number n of ours for one of another service, the best first.
+ * NULL: there are no more. */
+const char *template_alias(const char *word, size_t n);
+void template_put_aliases(struct json_writer *w, const char *name); /* of the template's */
+
+/* template.c */
 /* Checks that one of that name can be made, before work is done for it. */
 must_check int template_check_free(const struct fleet *fleet, const struct template_spec *spec,
                                    struct err *err);
@@ -39,15 +48,12 @@ must_check int template_publish(struct fleet *fleet, const struct template_spec 
 /* By id or name. NULL if there is none; also for `host`. */
 struct template *template_find(const struct fleet *fleet, const char *project_id,
                                const char *id_or_name);
-/* By id alone, of any project; or NULL. */
 /* The template of that name, if it still has that image. */
 struct template *template_find_image(const struct fleet *fleet, const char *name,
                                      const struct digest *image);
+/* By id alone, of any project; or NULL. */
 struct template *template_find_id(const struct fleet *fleet, const char *id);
-/* What else than itself a word may mean: names of other services, the best first. NULL: no more. */
-const char *template_alias(const char *word, size_t n);
-/* The template of a project's create that names none ("": of one that has none of that name
- * itself); NULL: host. */
+/* The template of a create that names none; NULL: host. project_id "": shared ones only. */
 struct template *template_default(const struct fleet *fleet, const char *project_id);
 /* Finds the template of a create: *ret NULL is `host`. name NULL: the daemon's default, or `host`
  * if that does not exist. */
@@ -74,7 +80,6 @@ void template_each_set(struct fleet *fleet, void (*fn)(struct template *t, void 
 void template_use(struct template *t);               /* a sandbox is going to start from it */
 uint64_t template_used_us(const struct template *t); /* when that was last, of a set */
 struct fleet *template_fleet(const struct template *t);
-void template_put_aliases(struct json_writer *w, const char *name);
 const char *template_id(const struct template *t);
 const char *template_name(const struct template *t);
 const char *template_project_id(const struct template *t); /* "" = shared */

@@ -109,9 +109,8 @@ static void put_users(const struct volume *v, struct json_writer *w)
 	json_close_array(w);
 }
 
-void volume_to_json(const struct volume *v, struct json_writer *w, const char *name)
+void volume_put_fields(const struct volume *v, struct json_writer *w)
 {
-	json_open_object(w, name);
 	json_put_str(w, "id", v->id);
 	json_put_str(w, "name", v->name);
 	json_put_str(w, "state", v->is_there ? "ready" : "damaged");
@@ -120,6 +119,12 @@ void volume_to_json(const struct volume *v, struct json_writer *w, const char *n
 	json_put_bool(w, "one_writer", v->has_one_writer);
 	put_users(v, w);
 	json_put_u64(w, "created_us", v->created_us);
+}
+
+void volume_to_json(const struct volume *v, struct json_writer *w, const char *name)
+{
+	json_open_object(w, name);
+	volume_put_fields(v, w);
 	json_close_object(w);
 }
 

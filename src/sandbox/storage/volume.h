@@ -68,4 +68,5 @@ void sandbox_each_volume(const struct sandbox *s,
                          void (*fn)(const char *name, const char *path, bool is_read_only,
                                     void *arg),
                          void *arg);
+void volume_put_fields(const struct volume *v, struct json_writer *w); /* into an open object */
 void volume_to_json(const struct volume *v, struct json_writer *w, const char *name);

@@ -84,7 +84,7 @@ static int check_name(const struct fleet *fleet, const char *project_id, const c
 			is_taken |= strcmp(v->name, name) == 0;
 		}
 	if (n >= PROJECT_MAX) {
-		(void)err_set(err, ERR_LIMIT, 0, "there are %zu volumes, which is the most", n);
+		(void)err_set(err, ERR_LIMIT, 0, "there are %zu volumes, which is the limit", n);
 		return err_hint(err, "remove some");
 	}
 	if (is_taken) {
@@ -140,7 +140,7 @@ static int check_source(const struct fleet *fleet, const struct volume *source, 
 		n += v->is_making && v->is_copy && strcmp(v->project_id, source->project_id) == 0;
 	if (n < COPIES_MAX)
 		return 0;
-	(void)err_set(err, ERR_LIMIT, 0, "%zu volumes are being copied, which is the most", n);
+	(void)err_set(err, ERR_LIMIT, 0, "%zu volumes are being copied, which is the limit", n);
 	return err_hint(err, "try again when one of them is done");
 }
 

@@ -2,8 +2,8 @@
 /* Statements are prepared for each call: few creates have a key. */
 #include "store/tables/idempotency.h"
 
-#include "store/inside.h"
 #include "store/statement.h"
+#include "store/store_private.h"
 
 #define WHAT "an idempotency key"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/tables/keys.h"
 
-#include "store/inside.h"
 #include "store/statement.h"
+#include "store/store_private.h"
 
 int store_delete_key(struct store *st, const char *id, struct err *err)
 {

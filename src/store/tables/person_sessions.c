@@ -2,8 +2,8 @@
 /* Statements are prepared for each call: people log in rarely. */
 #include "store/tables/person_sessions.h"
 
-#include "store/inside.h"
 #include "store/statement.h"
+#include "store/store_private.h"
 
 #define WHAT "a session"
 

@@ -6,7 +6,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "store/tables/keys.h"
-#include "tenant/key/key_inside.h"
+#include "tenant/key/key_private.h"
 
 #include <openssl/crypto.h>
 #include <stdio.h>

@@ -28,7 +28,7 @@ static unsigned hash_bytes(const void *data, size_t len)
 
 #define HASH_FUNCTION(key, len, hash) ((hash) = hash_bytes(key, len))
 #define HASH_KEYCMP(a, b, len)        CRYPTO_memcmp(a, b, len)
-#include "tenant/key/key_inside.h"
+#include "tenant/key/key_private.h"
 #include "tenant/person_key.h"
 #include "tenant/shared_key.h"
 
@@ -279,10 +279,10 @@ int key_make_room(struct keyring *ring, const char *project_id, struct err *err)
 	if (n < KEYS_SHARE || (n < KEYS_PROJECT && HASH_CNT(by_id, ring->keys_by_id) < KEYS_MAX))
 		return 0;
 	if (!oldest && n < KEYS_PROJECT)
-		return err_set(err, ERR_LIMIT, 0, "there are %d keys, no more are allowed",
+		return err_set(err, ERR_LIMIT, 0, "there are %d keys, which is the limit",
 		               KEYS_MAX);
 	if (!oldest)
-		return err_set(err, ERR_LIMIT, 0, "the project has %zu keys, no more are allowed",
+		return err_set(err, ERR_LIMIT, 0, "the project has %zu keys, which is the limit",
 		               n);
 	oldest->is_forgotten = true;
 	if (oldest->revoked_us == 0) {
@@ -430,6 +430,6 @@ int key_count_check(struct keyring *ring, struct err *err)
 {
 	return HASH_CNT(by_id, ring->keys_by_id) < KEYS_MAX
 	               ? 0
-	               : err_set(err, ERR_LIMIT, 0, "there are %d keys, no more are allowed",
+	               : err_set(err, ERR_LIMIT, 0, "there are %d keys, which is the limit",
 	                         KEYS_MAX);
 }

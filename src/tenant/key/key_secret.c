@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A secret is "clo_" and 40 digits of 160 random bits. Only its SHA-256 is kept. */
 #include "base/fd.h"
-#include "tenant/key/key_inside.h"
+#include "tenant/key/key_private.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "store/tables/keys.h"
-#include "tenant/key/key_inside.h"
+#include "tenant/key/key_private.h"
 
 #include <openssl/evp.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  */
 #include "base/clock.h"
 #include "store/tables/keys.h"
-#include "tenant/key/key_inside.h"
+#include "tenant/key/key_private.h"
 #include "tenant/shared_key.h"
 
 #include <assert.h>
@@ -93,7 +93,7 @@ int keyring_check_project(struct keyring *ring, const char *name, struct err *er
 		return err_hint(err, "use it, or take another name");
 	}
 	if (HASH_CNT(by_id, ring->projects_by_id) >= PROJECTS_MAX)
-		return err_set(err, ERR_LIMIT, 0, "there are %d projects, no more are allowed",
+		return err_set(err, ERR_LIMIT, 0, "there are %d projects, which is the limit",
 		               PROJECTS_MAX);
 	return 0;
 }

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/parse.h"
-#include "tenant/key/key_inside.h"
+#include "tenant/key/key_private.h"
 
 #include <stdio.h>
 #include <string.h>

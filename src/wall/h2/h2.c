@@ -22,7 +22,7 @@
  * Nothing here is called by a session that could delete that session: up is closed by calls of the
  * guest's session and by h2_step(), the guest's by h2_free().
  */
-#include "wall/h2/h2_inside.h"
+#include "wall/h2/h2_private.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * about, and by the policy of that moment. Its reply is written anew, and scrubbed if a rule asks
  * for that.
  */
-#include "wall/h2/h2_inside.h"
+#include "wall/h2/h2_private.h"
 
 #include <stdio.h>
 #include <string.h>

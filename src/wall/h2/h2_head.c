@@ -5,7 +5,7 @@
  * read as two, or as the end of the head, is refused here whatever the frames said. On the way out
  * the text that proxy_head.c wrote becomes fields again.
  */
-#include "wall/h2/h2_inside.h"
+#include "wall/h2/h2_private.h"
 
 #include <assert.h>
 #include <ctype.h>

@@ -6,7 +6,7 @@
  * more CONTINUATIONs than a head needs, pushes. Beyond that each side has an allowance of frames
  * that carry nothing, and the guest one of streams that end in a reset. Who spends it is cut off.
  */
-#include "wall/h2/h2_inside.h"
+#include "wall/h2/h2_private.h"
 
 #include <string.h>
 

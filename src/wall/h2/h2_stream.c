@@ -3,7 +3,7 @@
  * One request with its reply. It lives from its HEADERS until the guest's side of it is closed. The
  * guest's session alone ends it; the server's session knows it only while up_id is set.
  */
-#include "wall/h2/h2_inside.h"
+#include "wall/h2/h2_private.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -64,6 +64,7 @@ async def test_trees_go_both_ways_with_modes_and_links(started, tmp_path):
     assert await started.is_dir("/in") and await started.is_file("/in/copy.sh")
     with pytest.raises(FileNotFoundError, match="/none"):
         await started.download_file("/none", tmp_path / "none")
+    assert not (tmp_path / "none").exists()
 
 
 async def test_policies_are_kept_exactly_and_change_between_phases(started):
@@ -92,14 +93,103 @@ def test_what_is_not_supported_is_refused_by_name(tmp_path):
         environment(tmp_path, config={"gpus": 1})
     with pytest.raises(FileNotFoundError, match="Dockerfile"):
         environment(tmp_path, fields={})
-    (tmp_path / "environment" / "docker-compose.yaml").write_text("services: {}\n")
-    with pytest.raises(ValueError, match="several containers"):
-        environment(tmp_path, fields={})
+    for text, words in (("services: {}\n", "main has no image or build"), ("services: []\n", "no services"), ("a: [\n", "docker-compose.yaml")):
+        (tmp_path / "environment" / "docker-compose.yaml").write_text(text)
+        with pytest.raises(ValueError, match=words):
+            environment(tmp_path, fields={})
+    with pytest.raises(ValueError, match="tags, env cannot be given"):
+        environment(tmp_path, fields={"tags": {"a": "b"}, "env": {"A": "b"}})
+    extra = tmp_path / "extra.yaml"
+    extra.write_text("services: {}\n")
+    with pytest.raises(ValueError, match="--extra-docker-compose"):
+        environment(tmp_path, extra_docker_compose=[extra])
     with pytest.raises(TypeError, match="did you mean 'template'"):
         environment(tmp_path, fields={"templates": "x"})
 
 
-def score(tmp_path, *words, dockerfile="FROM scratch\n", place="/app", image=""):
+COMPOSE = f"""
+services:
+  main:
+    environment: ["FROM_FILE=file", "WORD=file"]
+    volumes: ["${{HOST_VERIFIER_LOGS_PATH}}:${{ENV_VERIFIER_LOGS_PATH}}"]
+    deploy: {{resources: {{limits: {{memory: "${{MEMORY}}"}}}}}}
+    depends_on: {{db: {{condition: service_healthy}}}}
+  db:
+    x-cloche: {{template: {OWN["template"]}}}
+    working_dir: /srv
+    user: root
+    command: ["sh", "-c", "echo of-the-db > /srv/data; exec python3 -m http.server 7000"]
+    healthcheck: {{test: [CMD, python3, -c, "import socket; socket.create_connection(('127.0.0.1', 7000))"], interval: 1s, retries: 600}}
+    volumes: ["./site:/srv/site:ro"]
+"""
+MOUNTS = [{"type": "bind", "source": "/nowhere", "target": f"/logs/{name}"} for name in ("verifier", "agent")]
+
+
+@pytest.fixture
+async def project(tmp_path):
+    (tmp_path / "environment" / "site").mkdir(parents=True)
+    (tmp_path / "environment" / "site" / "index").write_text("of the task\n")
+    (tmp_path / "environment" / "docker-compose.yaml").write_text(COMPOSE)
+    config = {"env": {"WORD": "task's $HOME"}, "storage_mb": 700}
+    made = environment(tmp_path, config=config, mounts=MOUNTS, network_policy=NetworkPolicy(network_mode=NetworkMode.NO_NETWORK))
+    await made.start(force_build=False)
+    yield made
+    await made.stop(delete=True)
+
+
+ASK = "python3 -c 'import urllib.request as u; print(u.urlopen(\"http://db:7000/{}\").read().decode(), end=\"\")'"
+
+
+async def test_a_task_of_several_containers_is_a_project_of_sandboxes(project, tmp_path):
+    """The agent is in main; it reaches the others by name, and nobody else does."""
+    assert (await project.exec(ASK.format("site/index"))).stdout == "of the task\n"
+    assert (await project.exec("pwd; echo $FROM_FILE; echo $WORD; whoami")).stdout == "/app\nfile\ntask's $HOME\nroot\n"
+    limits = project.sandbox.info.limits
+    assert (limits["vcpus"], limits["memory_mib"], limits["disk_mib"]) == (1, 256, 700)
+    assert (await project.exec("touch /logs/verifier/reward.txt")).return_code == 0
+    (tmp_path / "up").mkdir()
+    (tmp_path / "up" / "run.sh").write_text("#!/bin/sh\necho ran\n")
+    (tmp_path / "up" / "run.sh").chmod(0o755)
+    await project.upload_dir(tmp_path / "up", "/in")
+    assert (await project.exec("/in/run.sh")).stdout == "ran\n"
+
+    asked = await project.service_exec("cat /srv/data; echo $WORD", service="db")
+    assert asked.stdout == "of-the-db\n\n"
+    await project.service_download_file("/srv/data", tmp_path / "data", service="db")
+    await project.service_download_dir("/srv/site", tmp_path / "back", service="db")
+    assert (tmp_path / "data").read_text() == "of-the-db\n" and (tmp_path / "back" / "index").read_text() == "of the task\n"
+    assert await project.service_is_dir("/srv", service="db") and await project.service_is_dir("/app")
+    with pytest.raises(ValueError, match="no service 'cache'"):
+        await project.service_exec("true", service="cache")
+
+    await project.stop_service("main")  # what it left running cannot interfere; the others go on
+    assert (await project.sandbox.refresh()).state == "paused"
+    assert (await project.service_exec("cat /srv/data", service="db")).return_code == 0
+    group = project.sandbox.info.group
+    await project.stop(delete=True)
+    async with AsyncClient() as client:
+        assert [one.id async for one in client.list(group=group) if one.info.ended is None] == []
+
+
+async def test_a_policy_holds_for_every_service_and_changes_for_all(project):
+    async def open_to(url):
+        return [(await one.explain_network(url))["allowed"] for one in project._sandboxes]
+
+    assert await open_to("https://a.test/") == [False, False]
+    await project.set_network_policy(NetworkPolicy(network_mode=NetworkMode.ALLOWLIST, allowed_hosts=["a.test"]))
+    assert await open_to("https://a.test/") == [True, True] and await open_to("https://pip.test/") == [False, False]
+
+
+async def test_a_field_that_cannot_be_kept_is_told_with_its_name_and_leaves_nothing(tmp_path):
+    (tmp_path / "environment").mkdir()
+    (tmp_path / "environment" / "docker-compose.yaml").write_text(COMPOSE + "    privileged: true\n")
+    made = environment(tmp_path)
+    with pytest.raises(Exception, match=r"environment/docker-compose.yaml: services.db.privileged: is not taken.*no rights over the host"):
+        await made.start(force_build=False)
+    await made.stop(delete=True)
+
+
+def score(tmp_path, *words, dockerfile="FROM scratch\n", place="/app", image="", more=()):
     """What `harbor run` says of a task with the agent that follows its solution."""
     task = tmp_path / "answer"
     named = f'docker_image = "{image}"\n' if image else ""
@@ -110,7 +200,7 @@ def score(tmp_path, *words, dockerfile="FROM scratch\n", place="/app", image="")
         "solution/solve.sh": "#!/bin/bash\necho 42 > answer.txt\n",
         "tests/test.sh": f'#!/bin/bash\nif [ "$(cat {place}/answer.txt)" = 42 ]; then echo 1; else echo 0; fi > /logs/verifier/reward.txt\n',
     }
-    for name, text in files.items():
+    for name, text in {**files, **dict(more)}.items():
         (task / name).parent.mkdir(parents=True, exist_ok=True)
         (task / name).write_text(text)
     harbor = [str(Path(sys.executable).parent / "harbor"), "run", "-p", str(task), "-a", "oracle", "-o", str(tmp_path / "jobs"), *words]
@@ -122,6 +212,23 @@ def score(tmp_path, *words, dockerfile="FROM scratch\n", place="/app", image="")
 def test_harbor_run_scores_a_task_in_a_sandbox(tmp_path):
     own = f"fields={json.dumps({name: value for name, value in OWN.items() if value})}"
     score(tmp_path, "--env", "cloche.integrations.harbor:ClocheEnvironment", "--ek", own)
+
+
+def test_harbor_run_scores_a_task_of_several_containers_and_fetches_what_a_sidecar_made(tmp_path):
+    """The verifier's answer is in the database's sandbox, and so is an artifact."""
+    own = f"fields={json.dumps({name: value for name, value in OWN.items() if value})}"
+    toml = (
+        'schema_version = "1.3"\nartifacts = [{source = "/srv/data", service = "db"}]\n'
+        '[environment]\nmemory_mb = 512\nnetwork_mode = "no-network"\nworkdir = "/app"\n'
+    )
+    more = {
+        "task.toml": toml,
+        "environment/docker-compose.yaml": COMPOSE,
+        "environment/site/index": "42\n",
+        "solution/solve.sh": f"#!/bin/bash\n{ASK.format('site/index')} > answer.txt\n",
+    }
+    score(tmp_path, "--env", "cloche.integrations.harbor:ClocheEnvironment", "--ek", own, more=more)
+    assert [path.read_text() for path in (tmp_path / "jobs").rglob("data")] == ["of-the-db\n"]
 
 
 @pytest.mark.skipif("ROLLOUT_BASH" not in os.environ, reason="needs a template with a bash")

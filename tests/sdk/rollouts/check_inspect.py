@@ -154,14 +154,17 @@ async def test_the_command_line_cleans_up_what_is_left(provider, config):
         assert (await other.refresh()).ended["cause"] == "deleted"
 
 
-@pytest.mark.skipif(FIELDS["engine"] == "vm", reason="Compose files here start from the template host, which no vm has")
 async def test_a_compose_file_s_services_are_the_sample_s_sandboxes(provider, tmp_path):
     """They reach each other by name, the default one is asked for commands, and nothing of them stays."""
     file = tmp_path / "compose.yaml"
     file.write_text(
-        "services:\n  solver:\n    x-default: true\n    x-cloche: {template: host}\n    working_dir: /tmp\n    command: sleep infinity\n    depends_on: [files]\n"
-        "  files:\n    x-cloche: {template: host}\n    command: python3 -m http.server 8000\n"
+        f"x-here: &here\n  x-cloche: {{template: {FIELDS['template'] or 'host'}}}\n"
+        "services:\n  solver:\n    <<: *here\n    x-default: true\n    working_dir: /tmp\n    command: sleep infinity\n    depends_on: [files]\n"
+        "  files:\n    <<: *here\n    command: python3 -m http.server 8000\n"
     )
+    if FIELDS["engine"]:
+        (tmp_path / "cloche.yaml").write_text(f"compose: compose.yaml\nengine: {FIELDS['engine']}\n")
+        file = tmp_path / "cloche.yaml"
     assert file.name in provider.config_files()
     made = await provider.sample_init("suite", str(file), {})
     try:

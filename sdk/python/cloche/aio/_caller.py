@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from typing import Any, AsyncIterator, List, Mapping, Optional, Sequence, TypeVar
 
 from .. import errors
@@ -42,14 +41,18 @@ class AsyncCaller:
         value = json.loads(data) if data else {}
         return value if isinstance(value, dict) else {}
 
+    async def items(self, path: Sequence[str], field: str) -> List[Json]:
+        """The items of a list without pages."""
+        answer = await self.call(request("GET", path))
+        errors.warn_of_missing(answer, field)
+        return list(answer[field])
+
     async def pages(self, path: Sequence[str], field: str, query: Mapping[str, Any]) -> AsyncIterator[Json]:
         """The items of a list that comes in pages; each is fetched when it is needed."""
         cursor: Optional[str] = None
         while True:
             page = await self.call(request("GET", path, query={**query, "cursor": cursor}))
-            for part in page.get("incomplete") or ():
-                text = f"the list of {field} may not be whole: node {part.get('node') or 'unknown'}: {part.get('why')}"
-                warnings.warn(errors.IncompleteList(text), stacklevel=2)
+            errors.warn_of_missing(page, field)
             for item in page[field]:
                 yield item
             cursor = page.get("next_cursor")

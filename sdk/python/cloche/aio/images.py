@@ -52,7 +52,7 @@ class AsyncImages(AsyncCaller):
 
     async def volumes(self) -> List[Json]:
         """Lists the volumes of the project, oldest first."""
-        return list((await self.call(request("GET", ["volumes"])))["volumes"])
+        return await self.items(["volumes"], "volumes")
 
     async def volume(self, id_or_name: str) -> Json:
         """Gets one by its id or name."""

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from typing import Any, Iterator, List, Mapping, Optional, Sequence, TypeVar
 
 from .. import errors
@@ -43,14 +42,18 @@ class Caller:
         value = json.loads(data) if data else {}
         return value if isinstance(value, dict) else {}
 
+    def items(self, path: Sequence[str], field: str) -> List[Json]:
+        """The items of a list without pages."""
+        answer = self.call(request("GET", path))
+        errors.warn_of_missing(answer, field)
+        return list(answer[field])
+
     def pages(self, path: Sequence[str], field: str, query: Mapping[str, Any]) -> Iterator[Json]:
         """The items of a list that comes in pages; each is fetched when it is needed."""
         cursor: Optional[str] = None
         while True:
             page = self.call(request("GET", path, query={**query, "cursor": cursor}))
-            for part in page.get("incomplete") or ():
-                text = f"the list of {field} may not be whole: node {part.get('node') or 'unknown'}: {part.get('why')}"
-                warnings.warn(errors.IncompleteList(text), stacklevel=2)
+            errors.warn_of_missing(page, field)
             for item in page[field]:
                 yield item
             cursor = page.get("next_cursor")

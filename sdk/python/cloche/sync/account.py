@@ -74,6 +74,7 @@ class Account(Caller):
         newest: bool = False,
         before: Optional[int] = None,
         limit: Optional[int] = None,
+        node: Optional[str] = None,
     ) -> Iterator[Json]:
         """Entries of the event log after `after`: the `seq` of an entry, or with `all` (entries of all projects) its `place`. With
         `follow` it goes on with new entries, without end.
@@ -85,11 +86,12 @@ class Account(Caller):
         The other arguments search. Entries must match all of them: `who` (a key's id or name, a person's subject, email or name),
         `address` (also a range such as "10.0.0.0/8"), `text` in the type or the facts, and the time from `since` to `until`
         (seconds, RFC 3339, or a datetime with a zone). With `newest`, the newest entries come first, from `before` backwards.
-        `limit` is the most entries to return.
+        `limit` is the most entries to return. In a cluster each node has a log of its own: `node` says whose.
         """
         query: Json = {
             "type": type, "sandbox_id": sandbox, "all": all, "audit": audit, "figures": figures, "who": who,
             "address": address, "text": text, "since": moment(since), "until": moment(until),
+            "node": node,
         }  # fmt: skip
         if follow:
             for event in self.follow(["events"], {**query, "follow": True}, after, last=""):

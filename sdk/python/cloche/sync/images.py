@@ -53,7 +53,7 @@ class Images(Caller):
 
     def volumes(self) -> List[Json]:
         """Lists the volumes of the project, oldest first."""
-        return list((self.call(request("GET", ["volumes"])))["volumes"])
+        return self.items(["volumes"], "volumes")
 
     def volume(self, id_or_name: str) -> Json:
         """Gets one by its id or name."""

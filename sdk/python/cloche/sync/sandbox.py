@@ -126,7 +126,7 @@ class Client(Account, Images):
     def waiting_creates(self) -> List[Json]:
         """Lists the project's creates that wait for room (`wait`), in their order: {position, request_id, batch_id, why, message,
         waited_ms, left_ms}."""
-        return list((self.call(request("GET", ["creates"])))["creates"])
+        return self.items(["creates"], "creates")
 
     def reserve(self, count: int, *, duration: Optional[float] = None, **fields: Unpack[SandboxFields]) -> Json:
         """Announces that `count` creates with these fields will come within `duration` seconds (default 600), so that their
@@ -142,7 +142,7 @@ class Client(Account, Images):
 
     def reservations(self) -> List[Json]:
         """Lists the project's reservations that still hold."""
-        return list((self.call(request("GET", ["pool"])))["reservations"])
+        return self.items(["pool"], "reservations")
 
     def reservation(self, reservation_id: str) -> Json:
         """Gets one reservation. NotFound if it has expired or all its creates have come."""
@@ -178,7 +178,7 @@ class Client(Account, Images):
         its arguments) returns an ExecResult; `code` returns a CodeResult.
 
         `fields` are `language`, `timeout` and `wait` (for room) in seconds, and others as the HTTP API has them: files, env, stdin,
-        limits, template, packages, …
+        limits, template, packages, … With `results`, these files stay when the sandbox is gone: list(tag=…) finds it by its `tags`.
         """
         if code is not None:
             return self.run_code(code, on_stdout=on_stdout, on_stderr=on_stderr, text=text, **fields)
@@ -475,9 +475,9 @@ class Sandbox(Runs, Reach):
         """Creates `count` new sandboxes that go on from the current state of this one; with `memory=False` from its files only.
 
         `fields` are on_connection (see snapshot()), name, group and alias (with several forks, -1, -2 … is appended to name and
-        alias), tags, env, network, timeout, idle_timeout, on_timeout, persistent. If some forks fail, ForkError has the forks that
-        were made (`sandboxes`) and the errors of the others (`failed`). The returned list has `memory_by`, how the memory was
-        copied ("imprint", "criu", "machine"), and `memory_why`, why it was not an imprint.
+        alias), tags, env, network, timeout, idle_timeout, on_timeout, persistent, results (default: those of this sandbox). If some
+        forks fail, ForkError has the forks that were made (`sandboxes`) and the errors of the others (`failed`). The returned list
+        has `memory_by`, how the memory was copied ("imprint", "criu", "machine"), and `memory_why`, why it was not an imprint.
         """
         check_fork_fields(fields)
         for field in ("timeout", "idle_timeout"):

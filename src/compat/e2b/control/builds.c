@@ -118,7 +118,7 @@ int e2b_request_build(struct http_req *req, struct err *err)
 
 	if (r < 0)
 		return r;
-	id_make(random, "b");
+	id_make_tagged(random, "b");
 	(void)snprintf(id, sizeof(id), "%s~%lld~%lld", random + strlen("b_"), (long long)wish.cpus,
 	               (long long)wish.memory_mib);
 	r = put_tags(&wish, id, tags, err);

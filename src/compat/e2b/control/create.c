@@ -193,7 +193,8 @@ static int await_elsewhere(struct http_req *req, struct err *err)
 	if (!wanted)
 		return 0;
 	template_read_name(wanted, word);
-	return await_template(req, word, err);
+	return id_is_valid(word, "sn") ? await_snapshot(req, word, err)
+	                               : await_template(req, word, err);
 }
 
 static int create(struct http_req *req, struct wish *w, struct err *err)

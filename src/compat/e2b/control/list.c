@@ -307,7 +307,6 @@ static int reply_merged(struct http_req *req, struct node_list *l, const struct 
 	json_close_array(out);
 	last = l->n_rows > 0 ? &l->rows[l->n_rows - 1] : NULL;
 	tell_page(req, last ? last->us : 0, l->has_more && last ? last->id : NULL, running);
-	node_list_tell_incomplete(l, req);
 	return reply_send(&reply, req, 200, err);
 }
 

@@ -7,6 +7,7 @@
 #include "api/account/secrets.h"
 #include "api/frame/find.h"
 #include "api/frame/reply.h"
+#include "api/nodes/node_fresh.h"
 #include "compat/e2b/frame/body.h"
 #include "compat/e2b/frame/objects.h"
 
@@ -54,26 +55,35 @@ static void look(const struct secret *s, void *arg)
 		search->found = s;
 }
 
-/* By its name or its id. */
-static int find(const struct http_req *req, const struct secret **ret, struct err *err)
+/* By its name or its id. 1: the call waits for what other nodes have. */
+static int find(struct http_req *req, const struct secret **ret, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	struct search search = {.id = http_param(req, "secret_id")};
+	int r;
 
 	search.found = secrets_find(api->secrets, caller_project(req), search.id);
 	if (!search.found)
 		secrets_each(api->secrets, caller_project(req), look, &search);
-	if (!search.found)
-		return err_set(err, ERR_NOT_FOUND, 0, "secret '%.64s' not found", search.id);
 	*ret = search.found;
-	return 0;
+	if (search.found)
+		return 0;
+	r = node_fresh_look(req, err);
+	return r != 0 ? r : err_set(err, ERR_NOT_FOUND, 0, "secret '%.64s' not found", search.id);
 }
 
-static int set(struct http_req *req, const char *name, const struct secret **ret, struct err *err)
+static int reply_set(struct http_req *req, const char *name, bool is_new, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
+	const struct secret *s = secrets_find(api->secrets, caller_project(req), name);
+
+	return s ? reply_one(req, s, is_new ? 201 : 200, err)
+	         : err_set(err, ERR_GONE, 0, "the secret was removed at once");
+}
+
+static int set(struct http_req *req, const char *name, struct err *err)
+{
 	const json_t *value = json_object_get(http_json(req), "value"), *metadata = NULL;
-	bool is_new;
 	int r = body_strings(http_json(req), "metadata", &metadata, err);
 
 	if (r < 0)
@@ -82,24 +92,29 @@ static int set(struct http_req *req, const char *name, const struct secret **ret
 		return err_field(err, "metadata", "is not kept here: leave it out");
 	if (!json_is_string(value))
 		return err_field(err, "value", "must be a string");
-	return secrets_set(api->secrets, caller_project(req), name, json_string_value(value),
-	                   json_string_length(value), NULL, ret, &is_new, err);
+	return secret_put(req,
+	                  &(struct secret_wish){.name = name,
+	                                        .value = json_string_value(value),
+	                                        .len = json_string_length(value)},
+	                  reply_set, err);
 }
 
 int e2b_create_secret(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
-	const struct secret *s = NULL;
 	const char *name = NULL;
 	int r = body_text(http_json(req), "name", &name, err);
 
 	if (r == 0 && !name)
 		r = err_field(err, "name", "is required");
+	if (r == 0) {
+		r = node_fresh_look(req, err);
+		if (r > 0)
+			return 0;
+	}
 	if (r == 0 && secrets_find(api->secrets, caller_project(req), name))
 		r = err_set(err, ERR_CONFLICT, 0, "there is a secret '%.64s'", name);
-	if (r == 0)
-		r = set(req, name, &s, err);
-	return r < 0 ? r : reply_one(req, s, 201, err);
+	return r < 0 ? r : set(req, name, err);
 }
 
 int e2b_update_secret(struct http_req *req, struct err *err)
@@ -108,11 +123,10 @@ int e2b_update_secret(struct http_req *req, struct err *err)
 	struct secret_facts f;
 	int r = find(req, &s, err);
 
-	if (r < 0)
-		return r;
+	if (r != 0)
+		return MIN(r, 0);
 	secret_look(s, &f);
-	r = set(req, f.name, &s, err);
-	return r < 0 ? r : reply_one(req, s, 200, err);
+	return set(req, f.name, err);
 }
 
 int e2b_get_secret(struct http_req *req, struct err *err)
@@ -120,25 +134,29 @@ int e2b_get_secret(struct http_req *req, struct err *err)
 	const struct secret *s;
 	int r = find(req, &s, err);
 
-	return r < 0 ? r : reply_one(req, s, 200, err);
+	return r != 0 ? MIN(r, 0) : reply_one(req, s, 200, err);
+}
+
+static int reply_removed(struct http_req *req, const char *name, bool is_new, struct err *err)
+{
+	(void)name;
+	(void)is_new;
+	(void)err;
+	http_reply(req, 204, NULL, NULL, 0);
+	return 0;
 }
 
 int e2b_delete_secret(struct http_req *req, struct err *err)
 {
-	const struct api *api = http_app_arg(req);
 	const struct secret *s;
 	struct secret_facts f;
 	int r = find(req, &s, err);
 
-	if (r < 0)
-		return r;
+	if (r != 0)
+		return MIN(r, 0);
 	secret_look(s, &f);
 	r = secret_check_unused(req, f.name, err);
-	if (r == 0)
-		r = secrets_remove(api->secrets, caller_project(req), f.name, err);
-	if (r == 0)
-		http_reply(req, 204, NULL, NULL, 0);
-	return r;
+	return r < 0 ? r : secret_drop(req, f.name, reply_removed, err);
 }
 
 struct page {
@@ -169,6 +187,8 @@ int e2b_list_secrets(struct http_req *req, struct err *err)
 
 	if (r < 0)
 		return r;
+	if (node_fresh_look(req, NULL) > 0)
+		return 0;
 	p.w = reply_begin_bare(&reply);
 	json_open_array(p.w, NULL);
 	secrets_each(api->secrets, caller_project(req), put_one, &p);

@@ -10,6 +10,7 @@
 #include "api/frame/find.h"
 #include "api/frame/late_reply.h"
 #include "api/frame/reply.h"
+#include "api/nodes/node_list.h"
 #include "sandbox/snapshot/snapshot.h"
 
 #include <stdio.h>
@@ -19,18 +20,23 @@
 #define FORK_SECONDS 15
 #define ID_TAG       ":default"
 
-static void put_snapshot(const struct snapshot *sn, struct json_writer *w)
+static void put_fields(const struct snapshot *sn, struct json_writer *w)
 {
 	const char *name = snapshot_name(sn);
 	char id[ID_SIZE + sizeof(ID_TAG) + SNAPSHOT_NAME_MAX];
 
 	(void)snprintf(id, sizeof(id), "%s" ID_TAG, name[0] ? name : snapshot_id(sn));
-	json_open_object(w, NULL);
 	json_put_str(w, "snapshotID", id);
 	json_open_array(w, "names");
 	if (name[0])
 		json_put_str(w, NULL, name);
 	json_close_array(w);
+}
+
+static void put_snapshot(const struct snapshot *sn, struct json_writer *w)
+{
+	json_open_object(w, NULL);
+	put_fields(sn, w);
 	json_close_object(w);
 }
 
@@ -111,53 +117,144 @@ int e2b_create_snapshot(struct http_req *req, struct err *err)
 	return r < 0 ? late_reply_drop(t, r) : r;
 }
 
-struct page {
-	struct json_writer *w;
+struct list_query {
+	struct snapshot_filter filter;
 	const char *name; /* NULL = any */
-	char last_id[ID_SIZE];
+	char source_id[ID_SIZE], after_id[ID_SIZE];
+};
+
+static int read_list(const struct http_req *req, struct list_query *q, struct err *err)
+{
+	const char *source = http_query(req, "sandboxID"), *token = http_query(req, "nextToken");
+	uint64_t limit = LIST_LIMIT;
+	int r = http_query_u64(req, "limit", 1, LIST_LIMIT, &limit, err);
+
+	*q = (struct list_query){.filter = {.project_id = caller_project(req)},
+	                         .name = http_query(req, "name")};
+	if (r == 0 && token && token[0]) {
+		r = cursor_parse_at(token, "sn", q->after_id, &q->filter.after_us, err);
+		q->filter.after_id = q->after_id;
+	}
+	if (source) {
+		e2b_native_id(source, q->source_id);
+		q->filter.source_id = q->source_id;
+	}
+	q->filter.limit = (size_t)limit;
+	q->filter.is_ordered = http_hop_from(req) || q->filter.after_us != 0;
+	return r;
+}
+
+static bool is_wanted(const struct list_query *q, const struct snapshot *sn)
+{
+	return !q->name || strcmp(q->name, snapshot_name(sn)) == 0;
+}
+
+static void tell_next(struct http_req *req, const char *id, uint64_t us)
+{
+	char cursor[CURSOR_SIZE];
+
+	if (us)
+		cursor_make_at(id, us, cursor);
+	else
+		cursor_make(id, cursor);
+	http_reply_header(req, "X-Next-Token", cursor);
+}
+
+struct page {
+	const struct list_query *query;
+	struct json_writer *w;
+	const struct snapshot *last;
+	bool is_for_peer; /* rows tell what they are merged by */
 };
 
 static void put_row(const struct snapshot *sn, void *arg)
 {
 	struct page *page = arg;
 
-	(void)snprintf(page->last_id, sizeof(page->last_id), "%s", snapshot_id(sn));
-	if (!page->name || strcmp(page->name, snapshot_name(sn)) == 0)
-		put_snapshot(sn, page->w);
+	page->last = sn;
+	if (!is_wanted(page->query, sn))
+		return;
+	json_open_object(page->w, NULL);
+	put_fields(sn, page->w);
+	if (page->is_for_peer) {
+		json_put_str(page->w, "id", snapshot_id(sn));
+		json_put_u64(page->w, "created_us", snapshot_created_us(sn));
+	}
+	json_close_object(page->w);
+}
+
+/* What this node has: for a client of a node that is alone, or for another node that asks. */
+static int reply_page(struct http_req *req, const struct list_query *q, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct page page = {.query = q, .is_for_peer = http_hop_from(req) != 0};
+	bool has_more = false;
+	struct reply reply;
+
+	page.w = reply_begin_bare(&reply);
+	json_open_array(page.w, NULL);
+	snapshot_list(api->fleet, &q->filter, put_row, &page, &has_more);
+	json_close_array(page.w);
+	if (has_more)
+		tell_next(req, snapshot_id(page.last),
+		          q->filter.is_ordered ? snapshot_created_us(page.last) : 0);
+	return reply_send(&reply, req, 200, err);
+}
+
+static void add_own(const struct snapshot *sn, void *arg)
+{
+	node_list_add_own(arg, snapshot_created_us(sn), snapshot_id(sn), sn);
+}
+
+static void put_listed(const struct list_query *q, const struct node_row *row,
+                       struct json_writer *w)
+{
+	if (!row->row) {
+		if (is_wanted(q, row->own))
+			put_snapshot(row->own, w);
+		return;
+	}
+	(void)json_object_del(row->row, "id");
+	(void)json_object_del(row->row, "created_us");
+	json_put_value(w, NULL, row->row);
+}
+
+/* Of all nodes of the cluster. */
+static int reply_all(struct http_req *req, struct node_list *l, struct err *err)
+{
+	struct list_query q;
+	bool has_more = false;
+	struct json_writer *w;
+	struct reply reply;
+	int r = read_list(req, &q, err);
+
+	if (r < 0)
+		return r;
+	q.filter.is_ordered = true;
+	snapshot_list(l->api->fleet, &q.filter, add_own, l, &has_more);
+	if (has_more)
+		node_list_own_has_more(l);
+	node_list_merge(l, q.filter.limit);
+	if (l->has_more && l->n_rows > 0)
+		tell_next(req, l->rows[l->n_rows - 1].id, l->rows[l->n_rows - 1].us);
+	w = reply_begin_bare(&reply);
+	json_open_array(w, NULL);
+	for (size_t i = 0; i < l->n_rows; i++)
+		put_listed(&q, &l->rows[i], w);
+	json_close_array(w);
+	return reply_send(&reply, req, 200, err);
 }
 
 int e2b_list_snapshots(struct http_req *req, struct err *err)
 {
-	const struct api *api = http_app_arg(req);
-	const char *source = http_query(req, "sandboxID"), *token = http_query(req, "nextToken");
-	struct snapshot_filter filter = {.project_id = caller_project(req)};
-	struct page page = {.name = http_query(req, "name")};
-	char source_id[ID_SIZE], after_id[ID_SIZE], cursor[CURSOR_SIZE];
-	uint64_t limit = LIST_LIMIT;
-	bool has_more = false;
-	struct reply reply;
-	int r = http_query_u64(req, "limit", 1, LIST_LIMIT, &limit, err);
+	static const struct node_list_kind kind = {
+		.id_kind = "sn", .id_field = "id", .time_field = "created_us", .finish = reply_all};
+	struct list_query q;
+	int r = read_list(req, &q, err);
 
-	if (r == 0 && token && token[0]) {
-		r = cursor_parse(token, "sn", after_id, err);
-		filter.after_id = after_id;
-	}
-	if (r < 0)
-		return r;
-	if (source) {
-		e2b_native_id(source, source_id);
-		filter.source_id = source_id;
-	}
-	filter.limit = (size_t)limit;
-	page.w = reply_begin_bare(&reply);
-	json_open_array(page.w, NULL);
-	snapshot_list(api->fleet, &filter, put_row, &page, &has_more);
-	json_close_array(page.w);
-	if (has_more) {
-		cursor_make(page.last_id, cursor);
-		http_reply_header(req, "X-Next-Token", cursor);
-	}
-	return reply_send(&reply, req, 200, err);
+	if (r == 0)
+		r = node_list_begin(req, &kind, err);
+	return r == 0 ? reply_page(req, &q, err) : r;
 }
 
 struct forking {

@@ -141,6 +141,7 @@ struct listing {
 	const char *only; /* this tag alone, or NULL */
 	void (*put)(struct json_writer *w, const char *tag, const struct template *t);
 	size_t n;
+	char last[TEMPLATE_WORD_SIZE]; /* that was met */
 };
 
 static void put_tag(struct json_writer *w, const char *tag, const struct template *t)
@@ -189,6 +190,7 @@ static void take_tag(const struct template *t, void *arg)
 	if (l->only && strcmp(l->only, tag) != 0)
 		return;
 	l->n++;
+	(void)snprintf(l->last, sizeof(l->last), "%s", tag);
 	if (l->w)
 		l->put(l->w, tag, t);
 }
@@ -200,6 +202,16 @@ static size_t walk(const struct http_req *req, struct listing *l)
 	l->n = 0;
 	template_each(api->fleet, caller_project(req), take_tag, l);
 	return l->n;
+}
+
+bool template_a_tag(const struct http_req *req, const char *word, char ret[TEMPLATE_WORD_SIZE])
+{
+	struct listing l = {.name = word};
+
+	if (walk(req, &l) == 0)
+		return false;
+	(void)snprintf(ret, TEMPLATE_WORD_SIZE, "%s", l.last);
+	return true;
 }
 
 /* The template of the path, and how many tags it has. */

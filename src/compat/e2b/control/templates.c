@@ -273,6 +273,19 @@ static int set_public(struct http_req *req, struct template *t, bool is_public, 
 	return r == 0 ? template_remove(t, err) : r;
 }
 
+/* Its tags are templates of their own, so it says which of them there is. */
+static int refuse_missing(const struct http_req *req, const char *word, struct err *err)
+{
+	char tag[TEMPLATE_WORD_SIZE];
+
+	if (template_a_tag(req, word, tag))
+		return err_set(err, ERR_NOT_FOUND, 0,
+		               "template '%.64s' has no tag '" TEMPLATE_TAG_DEFAULT
+		               "'; say which tag is meant, such as '%.64s:%.64s'",
+		               word, word, tag);
+	return err_set(err, ERR_NOT_FOUND, 0, "template '%.64s' not found", word);
+}
+
 int e2b_update_template(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
@@ -286,7 +299,7 @@ int e2b_update_template(struct http_req *req, struct err *err)
 	template_read_name(http_param(req, "id"), word);
 	t = template_find(api->fleet, caller_project(req), word);
 	if (!t)
-		return err_set(err, ERR_NOT_FOUND, 0, "template '%.64s' not found", word);
+		return refuse_missing(req, word, err);
 	is_public = template_is_shared(t);
 	(void)snprintf(word, sizeof(word), "%s", template_name(t));
 	r = body_bool(http_json(req), "public", &is_public, err);
@@ -314,7 +327,7 @@ int e2b_delete_template(struct http_req *req, struct err *err)
 	template_read_name(name, word);
 	t = sn ? NULL : template_find(api->fleet, caller_project(req), word);
 	if (!sn && (!t || template_is_shared(t)))
-		return err_set(err, ERR_NOT_FOUND, 0, "template '%.64s' not found", name);
+		return refuse_missing(req, word, err);
 	r = sn ? snapshot_remove(sn, err) : template_remove(t, err);
 	if (r == 0)
 		http_reply(req, 204, NULL, NULL, 0);

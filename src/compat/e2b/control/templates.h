@@ -15,6 +15,8 @@ must_check int template_choose(const struct http_req *req, const char *name,
                                struct template_choice *ret, struct err *err);
 /* Our name for a name with its tag: a tag is a separate template with the same image. */
 void template_read_name(const char *text, char ret[TEMPLATE_WORD_SIZE]);
+/* One of the tags of the project's template of that name; false: it has none. */
+bool template_a_tag(const struct http_req *req, const char *word, char ret[TEMPLATE_WORD_SIZE]);
 /* What a build starts from: the name of one of our templates, or "debian:SUITE". 1: it is an image
  * of a registry, which the build pulls first. */
 must_check int template_base(const struct http_req *req, const char *template, const char *image,

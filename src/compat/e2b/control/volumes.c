@@ -8,6 +8,7 @@
 #include "api/frame/find.h"
 #include "api/frame/late_reply.h"
 #include "api/frame/reply.h"
+#include "api/nodes/node_rows.h"
 #include "compat/e2b/control/volume.h"
 #include "compat/e2b/frame/body.h"
 #include "compat/e2b/frame/notes.h"
@@ -87,7 +88,9 @@ int e2b_create_volume(struct http_req *req, struct err *err)
 
 	if (r == 0 && !wish.name)
 		r = err_field(err, "name", "is required");
-	if (r < 0)
+	if (r == 0)
+		r = lead_elsewhere(req, err);
+	if (r != 0)
 		return r;
 	late = late_reply_new(req, sizeof(*late));
 	r = volume_create(api->fleet, caller_project(req), &wish, on_made, late, err);
@@ -111,14 +114,25 @@ static void list_one(const struct volume *v, void *arg)
 	put_volume(&facts, NULL, arg);
 }
 
-int e2b_list_volumes(struct http_req *req, struct err *err)
+static void list_own(struct http_req *req, struct json_writer *w)
 {
 	const struct api *api = http_app_arg(req);
-	struct reply reply;
-	struct json_writer *w = reply_begin_bare(&reply);
 
-	json_open_array(w, NULL);
 	volume_list(api->fleet, caller_project(req), list_one, w);
+}
+
+int e2b_list_volumes(struct http_req *req, struct err *err)
+{
+	static const struct node_rows_kind kind = {.put_own = list_own};
+	struct json_writer *w;
+	struct reply reply;
+	int r = node_rows_begin(req, &kind, err);
+
+	if (r != 0)
+		return r;
+	w = reply_begin_bare(&reply);
+	json_open_array(w, NULL);
+	list_own(req, w);
 	json_close_array(w);
 	return reply_send(&reply, req, 200, err);
 }

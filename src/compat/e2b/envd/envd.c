@@ -62,7 +62,7 @@ int envd_divert(struct http_req *req, struct err *err)
 	if (e2b_is_api_host(req))
 		return e2b_has_path(http_req_head(req)->target)
 		               ? 2
-		               : err_set(err, ERR_NOT_FOUND, 0, "this path is none of E2B's API");
+		               : err_set(err, ERR_NOT_FOUND, 0, "this path is not in E2B's API");
 	if (!read_host(req, id, &port))
 		return 0;
 	return port == E2B_ENVD_PORT || port == E2B_CODE_PORT ? 2 : 0;

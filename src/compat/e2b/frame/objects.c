@@ -8,9 +8,14 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #define DOMAIN_SIZE 300
+/* Where no name leads to a sandbox. A client that was not given E2B_SANDBOX_URL makes a name of the
+ * domain. Without one it would take E2B's own, and send the sandbox's token there. This name cannot
+ * exist, and the client's error shows it. */
+#define NO_DOMAIN "set-e2b-sandbox-url-or-preview-domain.invalid"
 /* The end time comes from two clocks that are not read at the same moment. It is rounded, so that a
  * client that compares two replies finds the same time. */
 #define END_GRAIN_US 100000
@@ -73,6 +78,15 @@ static void put_names(const struct sandbox *s, struct json_writer *w)
 	json_put_str(w, "envdVersion", E2B_ENVD_VERSION);
 }
 
+/* The client calls the API by the name that E2B_DOMAIN gives it, and a proxy of the operator's
+ * leads that name here. */
+static bool has_own_domain(const struct http_req *req)
+{
+	const char *host = http_header(req, "Host");
+
+	return host && strncasecmp(host, "api.", 4) == 0;
+}
+
 /* The domain of sandboxes' ports; null leaves it to the client's settings. */
 static void put_domain(const struct http_req *req, struct json_writer *w)
 {
@@ -80,7 +94,7 @@ static void put_domain(const struct http_req *req, struct json_writer *w)
 	char domain[DOMAIN_SIZE];
 
 	if (!api->preview.domain) {
-		json_put_null(w, "domain");
+		json_put_str(w, "domain", has_own_domain(req) ? NULL : NO_DOMAIN);
 		return;
 	}
 	(void)snprintf(domain, sizeof(domain), "%s%s", api->preview.domain, api->preview_tls_port);

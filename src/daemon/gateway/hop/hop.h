@@ -3,16 +3,15 @@
 /*
  * Requests for what another node has: passed on to it as a hop, and its answer back.
  *
- *	client ─► hops_divert() ─stream─► member ═TLS═► member ─stream─► http_server_take() ─►
- *handler
+ *	client ─► hops_divert() ─stream─► member ═TLS═► member ─stream─► http_server_take()
  *
  * A hop is HTTP/1.1 over a kept stream (hop_streams.h). Heads are read strictly and written anew
  * (hop_heads.c), bodies pass with back-pressure both ways, and after 101 bytes go as they are.
- * The client's own credential goes along, and the owner checks it: a peer is believed about the
- * client's address and the request's id, and about nothing else. A request that came as a hop is
- * never passed on.
+ * The client's own credential goes along, and the owner checks it: a peer is trusted to name the
+ * client's address and the request's id, and nothing else. A request that came as a hop is never
+ * passed on.
  *
- * What the peer may have seen is not sent twice, unless it changes nothing to do so.
+ * A request that the peer may have seen is not sent again, unless repeating it changes nothing.
  */
 #include "api/operate/host_reading.h"
 #include "daemon/gateway/cluster_link.h"
@@ -43,5 +42,7 @@ int hops_divert(struct hops *h, struct http_req *req, struct err *err);
 int hops_locate(struct hops *h, struct http_req *req, struct err *err);
 /* Of struct api: of a create that takes what is there. */
 int hops_pass_by_name(struct hops *h, struct http_req *req, const char *name, struct err *err);
+/* Of struct api: of a request that names what may be on another node. */
+int hops_lead(struct hops *h, struct http_req *req, struct err *err);
 /* Of struct api: of a create, whose body has been read. */
 int hops_place(struct hops *h, struct http_req *req, const struct err *refused, struct err *err);

@@ -245,8 +245,9 @@ static void ask_stream(struct hop_ask *a)
 }
 
 struct hop_ask *hop_ask_new(struct hops *h, const struct http_req *req, uint32_t node,
-                            hop_ask_fn fn, void *arg)
+                            const char *words, hop_ask_fn fn, void *arg)
 {
+	const struct hop_body body = {.find = words, .data = words ? "" : NULL};
 	struct hop_ask *a = xnew0(struct hop_ask);
 	int fd;
 
@@ -259,7 +260,7 @@ struct hop_ask *hop_ask_new(struct hops *h, const struct http_req *req, uint32_t
 	                      .body = BUF_INIT(BODY_MAX),
 	                      .fd = -1};
 	http_head_init(&a->head, HTTP_RESPONSE);
-	if (hop_heads_request(req, &(struct hop_body){0}, &a->request) < 0) {
+	if (hop_heads_request(req, &body, &a->request) < 0) {
 		(void)snprintf(a->why, sizeof(a->why), "the head is too long to be passed on");
 		loop_defer(h->config.loop, on_failed, a);
 		return a;

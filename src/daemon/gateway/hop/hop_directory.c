@@ -51,7 +51,7 @@ static int decide(struct hop_directory *w, uint32_t node, bool is_lost, struct e
 		              node ? "sandbox %s has ended: its node '%s' was silent for too long"
 		                   : "no '%s': its node '%s' was lost",
 		              w->id, node_name(w->hops, tagged));
-		return err_hint(err, "create a new one; `cloche node ls` tells which nodes are up");
+		return err_hint(err, "create a new one; `cloche node ls` shows which nodes are up");
 	}
 	if (node != 0 && node != tagged &&
 	    route_told(&w->route, &w->facts, node, &to) == ROUTE_HOP) {

@@ -103,8 +103,7 @@ static void on_answer(json_t *body, const struct http_head *head, const char *wh
 		loop_timer_set_in(g->timer, 0); /* fn is never called from inside */
 }
 
-/* Whether other nodes know the caller. */
-static bool is_known_elsewhere(const struct hops *h, const struct http_req *req)
+bool hop_is_known_elsewhere(const struct hops *h, const struct http_req *req)
 {
 	const struct key *key = http_user(req);
 
@@ -118,7 +117,7 @@ static const char *why_not_ask(const struct hops *h, const struct http_req *req,
 		return "it is silent";
 	if (n_others > GATHER_MAX)
 		return "there are too many nodes to ask each";
-	if (!is_known_elsewhere(h, req))
+	if (!hop_is_known_elsewhere(h, req))
 		return "it knows callers by keys alone: logins and callers of the unix socket are "
 		       "another node's own";
 	return NULL;
@@ -140,7 +139,7 @@ static int check_room(const struct hops *h, const char *project_id, struct err *
 	return err_hint(err, "try again a little later, and ask less often or with a larger limit");
 }
 
-static void ask_all(struct gather *g, const struct http_req *req)
+static void ask_all(struct gather *g, const struct http_req *req, const char *words)
 {
 	const struct cluster_link *l = g->hops->config.link;
 	const size_t n_others = l->n_nodes - 1;
@@ -162,19 +161,20 @@ static void ask_all(struct gather *g, const struct http_req *req)
 			continue;
 		}
 		g->n_open++;
-		part->ask = hop_ask_new(g->hops, req, row->node, on_answer, part);
+		part->ask = hop_ask_new(g->hops, req, row->node, words, on_answer, part);
 	}
 }
 
-int hops_gather(struct hops *h, struct http_req *req, peers_fn fn, void *arg, struct err *err)
+/* words: of a question whether they have something; NULL: all that the request asks. */
+static int begin(struct hops *h, struct http_req *req, const char *words, peers_fn fn, void *arg,
+                 struct err *err)
 {
 	const struct cluster_link *l = h->config.link;
 	const struct cluster_node_row *self = cluster_link_node(l, l->word.node);
 	struct gather *g;
 	int r;
 
-	if (!node_is_in(h->config.node) || http_hop_from(req) || http_req_method(req) != HTTP_GET ||
-	    (l->n_nodes == 0 && l->word.node == 0))
+	if (!node_is_in(h->config.node) || (l->n_nodes == 0 && l->word.node == 0))
 		return 0;
 	r = check_room(h, caller_project(req), err);
 	if (r < 0)
@@ -196,9 +196,22 @@ int hops_gather(struct hops *h, struct http_req *req, peers_fn fn, void *arg, st
 	list_init(&g->link);
 	list_append(h->gathers, &g->link);
 	if (self && l->n_nodes > 1)
-		ask_all(g, req);
+		ask_all(g, req, words);
 	loop_timer_set_in(g->timer, g->n_open ? ANSWER_US : 0);
 	return 1;
+}
+
+int hops_gather(struct hops *h, struct http_req *req, peers_fn fn, void *arg, struct err *err)
+{
+	if (http_hop_from(req) || http_req_method(req) != HTTP_GET)
+		return 0;
+	return begin(h, req, /* words= */ NULL, fn, arg, err);
+}
+
+int hop_gather_find(struct hops *h, struct http_req *req, const char *words, peers_fn fn, void *arg,
+                    struct err *err)
+{
+	return hop_is_known_elsewhere(h, req) ? begin(h, req, words, fn, arg, err) : 0;
 }
 
 void hop_gathers_drop(struct hops *h)

@@ -5,8 +5,8 @@
 #include "http/relay/relay_heads.h"
 
 /* What this gateway says itself: a client cannot say them for it. */
-static const char *const said_by_us[] = {"Expect", "X-Request-Id", HTTP_CLIENT_FIELD,
-                                         HOP_PLACED_FIELD, NULL};
+static const char *const said_by_us[] = {"Expect",         "X-Request-Id", HTTP_CLIENT_FIELD,
+                                         HOP_PLACED_FIELD, HOP_FIND_FIELD, NULL};
 static const char *const said_in_replies[] = {
 	"Expect", "Server", "Date", "X-Request-Id", "X-Content-Type-Options", NULL};
 
@@ -25,7 +25,8 @@ static int put_framing(const struct http_head *head, const struct hop_body *body
 int hop_heads_request(const struct http_req *req, const struct hop_body *body, struct buf *out)
 {
 	const struct http_head *head = http_req_head(req);
-	int r = buf_printf(out, "%s %s HTTP/1.1\r\n", head->method, head->target);
+	const bool is_head = body->find && http_req_method(req) == HTTP_HEAD;
+	int r = buf_printf(out, "%s %s HTTP/1.1\r\n", is_head ? "GET" : head->method, head->target);
 
 	if (r == 0)
 		r = http_encode_field(out, "X-Request-Id", http_request_id(req));
@@ -33,6 +34,8 @@ int hop_heads_request(const struct http_req *req, const struct hop_body *body, s
 		r = http_encode_field(out, HTTP_CLIENT_FIELD, http_peer(req));
 	if (r == 0 && body->is_placed)
 		r = http_encode_field(out, HOP_PLACED_FIELD, "1");
+	if (r == 0 && body->find)
+		r = http_encode_field(out, HOP_FIND_FIELD, body->find);
 	if (r == 0)
 		r = put_framing(head, body, out);
 	/* A client that names its own credential in "Connection" loses it, and the owner refuses
@@ -44,7 +47,7 @@ int hop_heads_request(const struct http_req *req, const struct hop_body *body, s
 		    !relay_field_is_in(said_by_us, f.name))
 			r = http_encode_field(out, f.name, f.value);
 	}
-	if (r == 0 && head->is_upgrade)
+	if (r == 0 && head->is_upgrade && !body->find)
 		r = relay_put_upgrade(head, out);
 	if (r == 0)
 		r = buf_append(out, "\r\n", 2);

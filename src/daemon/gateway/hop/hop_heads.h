@@ -10,6 +10,7 @@
 struct hop_body {
 	bool is_held;     /* until the peer asks for it */
 	bool is_placed;   /* it is a create, and the peer was chosen for it */
+	const char *find; /* it is a question whether the peer has that (hop_find.h); or NULL */
 	const char *data; /* of one that has been read; NULL: it follows */
 	size_t len;
 };

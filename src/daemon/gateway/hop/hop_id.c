@@ -16,6 +16,8 @@ static const struct {
 	const char *segment, *kind;
 } bare[] = {{"sandboxes", "sb"}, {"p", "sb"}, {"volumes", "vo"}, {"volumecontent", "vo"}};
 
+#define VERCELS "snap_"
+
 static bool take(const char *text, size_t len, const char *kind, struct hop_id *ret)
 {
 	char id[ID_SIZE];
@@ -32,6 +34,24 @@ static bool take(const char *text, size_t len, const char *kind, struct hop_id *
 			return true;
 		}
 	return false;
+}
+
+/* Of a build, as E2B's clients write it: behind the id are wishes, "ID~2~1024". */
+static bool take_build(const char *before, size_t before_len, const char *text, size_t len,
+                       struct hop_id *ret)
+{
+	static const char segment[] = "builds";
+
+	return before_len == strlen(segment) && memcmp(before, segment, before_len) == 0 &&
+	       len > ID_RANDOM_LEN && text[ID_RANDOM_LEN] == '~' &&
+	       take(text, ID_RANDOM_LEN, "bld", ret);
+}
+
+/* Of a snapshot, as Vercel's clients write it. */
+static bool take_vercels(const char *text, size_t len, struct hop_id *ret)
+{
+	return len > strlen(VERCELS) && memcmp(text, VERCELS, strlen(VERCELS)) == 0 &&
+	       take(text + strlen(VERCELS), len - strlen(VERCELS), "sn", ret);
 }
 
 static const char *kind_behind(const char *segment, size_t len)
@@ -51,7 +71,9 @@ static bool find_in_path(const char *target, struct hop_id *ret)
 		size_t len = strcspn(++p, "/?");
 		const char *kind = len == ID_RANDOM_LEN ? kind_behind(before, before_len) : NULL;
 
-		if (take(p, len, NULL, ret) || (kind && take(p, len, kind, ret)))
+		if (take(p, len, NULL, ret) || take_vercels(p, len, ret) ||
+		    take_build(before, before_len, p, len, ret) ||
+		    (kind && take(p, len, kind, ret)))
 			return true;
 		before = p;
 		before_len = len;

@@ -18,6 +18,8 @@
 #include "api/frame/find.h"
 #include "base/clock.h"
 #include "base/json/json.h"
+#include "compat/vercel/wire.h"
+#include "daemon/gateway/hop/hop_find.h"
 #include "daemon/gateway/hop/hop_private.h"
 #include "sandbox/model/create_rules.h"
 #include "tenant/key.h"
@@ -25,8 +27,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TRIES_MAX 3 /* a sandbox that is elsewhere each time */
-#define PATH      "/v1/sandboxes/{id}"
+#define NAME_SIZE 64 /* of the longest name, and its NUL */
+#define TRIES_MAX 3  /* a sandbox that is elsewhere each time */
 
 struct name_call {
 	struct hops *h;
@@ -60,13 +62,22 @@ static void refuse(struct name_call *c, const struct err *err)
 	http_reply_err(req, err);
 }
 
+static bool has_name(const struct hops *h, const struct http_req *req, const char *name)
+{
+	const char *project_id = caller_project(req);
+
+	return vercel_is_label(name)
+	               ? vercel_sandbox_find(vercel_of(req), project_id, space_of(req),
+	                                     http_param(req, "name")) != NULL
+	               : sandbox_find_name(h->config.fleet, project_id, name) != NULL;
+}
+
 /* Nobody else has it. What was handed to a peer has lost marks of its own, so the handler gets it
  * back only to say that there is none. */
 static void go_on(struct name_call *c)
 {
 	struct http_req *req = c->req;
-	const bool is_here =
-		req && sandbox_find_name(c->h->config.fleet, caller_project(req), c->name);
+	const bool is_here = req && has_name(c->h, req, c->name);
 	struct err err;
 
 	if (c->tries > 0 && is_here) {
@@ -199,15 +210,51 @@ int hop_misdirect(struct http_req *req)
 	return 1;
 }
 
+/* What paths call a sandbox by, as the cluster's names have it. False: by an id, or by nothing that
+ * could be a name. */
+static bool name_native(const struct http_req *req, const char *param, char ret[NAME_SIZE])
+{
+	(void)req;
+	return rules_check_name(param, NULL) == 0 && snprintf(ret, NAME_SIZE, "%s", param) > 0;
+}
+
+static bool name_vercel(const struct http_req *req, const char *param, char ret[NAME_SIZE])
+{
+	vercel_label_make(space_of(req), param, ret);
+	return true;
+}
+
+static const struct named_path {
+	const char *path, *param;
+	bool (*name)(const struct http_req *req, const char *param, char ret[NAME_SIZE]);
+} named_paths[] = {
+	{"/v1/sandboxes/{id}", "id", name_native},
+	{"/vercel/api/v2/sandboxes/{name}", "name", name_vercel},
+};
+
+static bool find_name(const struct http_req *req, char ret[NAME_SIZE])
+{
+	for (size_t i = 0; i < ARRAY_SIZE(named_paths); i++) {
+		const struct named_path *p = &named_paths[i];
+
+		if (strncmp(http_route(req)->path, p->path, strlen(p->path)) == 0)
+			return p->name(req, http_param(req, p->param), ret);
+	}
+	return false;
+}
+
 int hops_locate(struct hops *h, struct http_req *req, struct err *err)
 {
-	const char *name = strncmp(http_route(req)->path, PATH, strlen(PATH)) == 0
-	                           ? http_param(req, "id")
-	                           : NULL;
+	char name[NAME_SIZE];
+	int r = hop_node_locate(h, req, err);
 
-	if (!name || !node_is_in(h->config.node) || !http_user(req) ||
-	    rules_check_name(name, NULL) < 0 ||
-	    sandbox_find_name(h->config.fleet, caller_project(req), name))
+	if (r != 0 || !node_is_in(h->config.node) || !http_user(req))
+		return r;
+	if (hop_find_answer(h, req))
+		return 1;
+	if (!find_name(req, name))
+		return hop_find_path(h, req, err);
+	if (has_name(h, req, name))
 		return 0;
 	return http_hop_from(req) ? hop_misdirect(req) : hops_pass_by_name(h, req, name, err);
 }

@@ -2,10 +2,10 @@
 /*
  * Creates: which node makes the sandbox (cluster/placement.h decides).
  *
- *	what it is made from is another node's? --> that node
+ *	what it is made from is another node's? --> that node (hop_need.h), or here (hop_snapshot.h)
  *	  | no
  *	here, unless this node is clearly worse off --> made
- *	  |                            | refused for want of room
+ *	  |                            | refused for want of room or of quota
  *	  v                            v
  *	another node --421--> another, PLACEMENT_TRIES_MAX in all --> here, and what that says
  *
@@ -18,15 +18,20 @@
  * another node leads to that node.
  */
 #include "api/frame/find.h"
+#include "base/clock.h"
 #include "base/json/json.h"
 #include "base/log.h"
+#include "base/units.h"
+#include "daemon/gateway/hop/hop_need.h"
 #include "daemon/gateway/hop/hop_private.h"
+#include "daemon/gateway/hop/hop_snapshot.h"
 #include "tenant/key.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define SLOT 1000 /* of hop_load.c: a sandbox */
+#define SLOT     1000 /* of hop_load.c: a sandbox */
+#define SPENT_US SECOND_US
 
 struct place_call {
 	struct hops *h;
@@ -48,6 +53,12 @@ static bool is_full(const struct err *refused)
 	return refused->code == ERR_CAPACITY || refused->code == ERR_HOST_DISK_FULL;
 }
 
+/* This node's part of the quota is used up, and another one may have some of its own left. */
+static bool is_out_of_quota(const struct err *refused)
+{
+	return refused->code == ERR_QUOTA;
+}
+
 static bool is_made_elsewhere(const struct err *refused)
 {
 	return refused->code == ERR_CONFLICT && refused->errnum == NODE_MADE_ELSEWHERE;
@@ -58,56 +69,6 @@ static bool has_text(const json_t *body, const char *name)
 	const char *text = json_string_value(json_object_get(body, name));
 
 	return text && text[0];
-}
-
-/* The node whose tag an id has, if that is another one. */
-static uint32_t node_of_id(const struct hops *h, const char *id)
-{
-	const struct cluster_link *l = h->config.link;
-	uint32_t node = 0;
-
-	if (id && (id_is_valid(id, "sn") || id_is_valid(id, "vo")))
-		node = tag_map_find(&l->tags, (uint32_t)tag_of(id));
-	return node == l->word.node ? 0 : node;
-}
-
-static int add_bound(const struct hops *h, const char *id, uint32_t *node, struct err *err)
-{
-	uint32_t other = node_of_id(h, id);
-	const struct cluster_node_row *a, *b;
-
-	if (other == 0 || other == *node)
-		return 0;
-	if (*node == 0) {
-		*node = other;
-		return 0;
-	}
-	a = cluster_link_node(h->config.link, *node);
-	b = cluster_link_node(h->config.link, other);
-	(void)err_set(err, ERR_CONFLICT, 0,
-	              "what it is to be made from is on two nodes, '%s' and '%s'",
-	              a ? a->name : "?", b ? b->name : "?");
-	return err_hint(err, "nothing moves a volume or snapshot between nodes: take those of one");
-}
-
-/* Where what it is made from is; 0: anywhere, as far as ids tell. */
-static int find_bound(const struct hops *h, const json_t *body, uint32_t *ret, struct err *err)
-{
-	static const char *const fields[] = {"snapshot", "template", "templateID"};
-	const json_t *all = json_object_get(body, "volumes"), *one;
-	size_t i;
-	int r = 0;
-
-	*ret = 0;
-	for (i = 0; r == 0 && i < ARRAY_SIZE(fields); i++)
-		r = add_bound(h, json_string_value(json_object_get(body, fields[i])), ret, err);
-	json_array_foreach(all, i, one)
-	{
-		if (r == 0)
-			r = add_bound(h, json_string_value(json_object_get(one, "volume")), ret,
-			              err);
-	}
-	return r;
 }
 
 static void on_gone(void *arg)
@@ -124,7 +85,7 @@ static void on_over(void *arg)
 	free(c);
 }
 
-static void pass(struct hops *h, struct http_req *req, uint32_t node, const struct hop_named *named)
+void hop_pass(struct hops *h, struct http_req *req, uint32_t node, const struct hop_named *named)
 {
 	auto_free char *body = http_json(req) ? json_dumps(http_json(req), JSON_COMPACT) : NULL;
 	const struct route_facts facts = {.self = h->config.link->word.node,
@@ -137,7 +98,7 @@ static void pass(struct hops *h, struct http_req *req, uint32_t node, const stru
 }
 
 /* To the node that has what it needs, and to no other. */
-static int pass_to(struct hops *h, struct http_req *req, uint32_t node, struct err *err)
+int hop_pass_to(struct hops *h, struct http_req *req, uint32_t node, struct err *err)
 {
 	int r = hop_check_caller(h, req, node, err);
 
@@ -147,7 +108,7 @@ static int pass_to(struct hops *h, struct http_req *req, uint32_t node, struct e
 		hop_refuse_unreachable(err, h, node, "the cluster does not hear of it");
 		return -EHOSTUNREACH;
 	}
-	pass(h, req, node, NULL);
+	hop_pass(h, req, node, NULL);
 	return 1;
 }
 
@@ -183,8 +144,32 @@ static bool try_next(struct place_call *c)
 	c->tried[c->n_tried++] = node;
 	placement_sent(&c->h->view, node, &need);
 	log_debug("gateway.placed", "request=%s node=%u", http_request_id(c->req), node);
-	pass(c->h, c->req, node, &named);
+	hop_pass(c->h, c->req, node, &named);
 	return true;
+}
+
+/* If no node had any of a project's quota left a moment ago, none is asked. Otherwise each request
+ * of a client at its limit would cost every node a request. */
+static bool is_spent(const struct hops *h, const char *project_id)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(h->spent); i++)
+		if (h->spent[i].until_us > clock_steady_us() &&
+		    strcmp(h->spent[i].project_id, project_id) == 0)
+			return true;
+	return false;
+}
+
+static void note_spent(struct hops *h, const char *project_id)
+{
+	const uint64_t until_us = clock_steady_us() + SPENT_US;
+	size_t row = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(h->spent); i++)
+		if (h->spent[i].until_us < h->spent[row].until_us)
+			row = i;
+	h->spent[row].until_us = until_us;
+	(void)snprintf(h->spent[row].project_id, sizeof(h->spent[row].project_id), "%s",
+	               project_id);
 }
 
 /* Here, then: it says what there is to say. The handler runs before this returns. */
@@ -193,6 +178,8 @@ static void go_on(struct place_call *c)
 	struct hops *h = c->h;
 	struct http_req *req = c->req;
 
+	if (is_out_of_quota(&c->refused))
+		note_spent(h, caller_project(req));
 	free(c);
 	http_on_done(req, NULL, NULL);
 	http_set_told(req, false);
@@ -240,7 +227,7 @@ static void on_key(const json_t *answer, const struct err *failure, void *arg)
 	http_on_done(c.req, NULL, NULL);
 	if (!failure && node > 0 && node <= INT32_MAX &&
 	    (uint32_t)node != c.h->config.link->word.node)
-		r = pass_to(c.h, c.req, (uint32_t)node, &err);
+		r = hop_pass_to(c.h, c.req, (uint32_t)node, &err);
 	else if (!failure && node == 0 && is_full(&c.refused) &&
 	         place_refused(c.h, c.req, &c.refused))
 		return;
@@ -263,15 +250,20 @@ static int ask_by_key(struct hops *h, struct http_req *req, const char *key,
 	return 1;
 }
 
+/* What it names is here. */
+static bool is_bound(const json_t *body)
+{
+	return has_text(body, "group") || has_text(body, "snapshot") ||
+	       has_text(json_object_get(body, "source"), "snapshotId") ||
+	       json_object_get(body, "volumes") || json_object_get(body, "volumeMounts") ||
+	       json_object_get(body, "mounts");
+}
+
 static bool may_be_elsewhere(const struct hops *h, const struct http_req *req, const json_t *body,
                              bool is_refused)
 {
-	const struct key *key = http_user(req);
-
-	return h->making != req && key && !key_person(key) &&
-	       key != keyring_root(h->config.keyring) && !has_text(body, "group") &&
-	       !has_text(body, "snapshot") && !json_object_get(body, "volumes") &&
-	       !json_object_get(body, "volumeMounts") && !json_object_get(body, "get_or_create") &&
+	return h->making != req && hop_is_known_elsewhere(h, req) && !is_bound(body) &&
+	       !json_object_get(body, "get_or_create") &&
 	       (is_refused || (!has_text(body, "name") && !http_header(req, "Idempotency-Key")));
 }
 
@@ -307,6 +299,8 @@ static bool place_refused(struct hops *h, struct http_req *req, const struct err
 {
 	struct place_call *c;
 
+	if (is_out_of_quota(refused) && is_spent(h, caller_project(req)))
+		return false;
 	if (!may_be_elsewhere(h, req, http_json(req), /* is_refused= */ true))
 		return false;
 	c = new_call(h, req);
@@ -323,31 +317,41 @@ static int again(struct hops *h, struct http_req *req, const struct err *refused
 
 	if (is_taken || (is_full(refused) && key && h->making != req))
 		return ask_by_key(h, req, key, refused);
-	if (!is_full(refused))
-		return 0;
+	if (!is_full(refused) && (key || !is_out_of_quota(refused)))
+		return 0; /* with a key, another node may have made it: the lease is waited for */
 	if (place_refused(h, req, refused))
 		return 1;
-	tell_all_full(h, refused, err);
+	if (is_full(refused))
+		tell_all_full(h, refused, err);
 	return 0;
+}
+
+/* No other node is tried: a name that is taken is taken on all of them, and a create from a
+ * snapshot of this node fails for a reason that only this node knows. */
+static bool may_be_placed_anew(const struct http_req *req, const struct err *refused)
+{
+	if (hop_snapshot_is_named(req))
+		return is_full(refused);
+	return refused->code != ERR_CONFLICT || is_made_elsewhere(refused);
 }
 
 int hops_place(struct hops *h, struct http_req *req, const struct err *refused, struct err *err)
 {
-	uint32_t bound = 0;
 	int r;
 
 	if (!node_is_in(h->config.node) || !cluster_link_is_in(h->config.link))
 		return 0;
-	if (http_hop_from(req)) /* that a name is taken is so on all nodes */
-		return refused && is_placed_here(req) &&
-		                       (refused->code != ERR_CONFLICT || is_made_elsewhere(refused))
+	if (http_hop_from(req))
+		return refused && is_placed_here(req) && may_be_placed_anew(req, refused)
 		               ? hop_misdirect(req)
 		               : 0;
+	if (refused && refused->code == ERR_NOT_FOUND)
+		return hop_snapshot_refuse(h, req, err);
 	if (refused)
 		return again(h, req, refused, err);
-	r = find_bound(h, http_json(req), &bound, err);
-	if (r < 0 || bound != 0)
-		return r < 0 ? r : pass_to(h, req, bound, err);
+	r = hop_need_lead(h, req, err);
+	if (r != 0)
+		return r;
 	return may_be_elsewhere(h, req, http_json(req), /* is_refused= */ false) &&
 	       begin(new_call(h, req));
 }

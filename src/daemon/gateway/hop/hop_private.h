@@ -7,7 +7,10 @@
 #include "daemon/gateway/hop/hop_streams.h"
 
 #define HOP_PLACED_FIELD "Cloche-Placed" /* of a create that a peer has chosen this node for */
+#define HOP_FIND_FIELD   "Cloche-Find"   /* of a question whether it has something (hop_find.h) */
 #define HOP_MOVED_FIELD  "Cloche-Moved"  /* of a peer's 421: the number of the node that has it */
+
+#define HOP_SPENT_MAX 64
 
 struct hops {
 	struct hops_config config;
@@ -18,8 +21,13 @@ struct hops {
 	bool is_load_asked;
 	struct loop_timer *load_timer;
 	const struct http_req *making; /* that is made here, after others were tried */
+	const struct http_req *looked; /* of which this node has what it names (hop_need.c) */
 	struct list *gathers;          /* of struct gather */
-	unsigned n_wheres;             /* questions to the directory under way (hop_directory.c) */
+	struct { /* projects of which no node had any quota left (hop_place.c) */
+		char project_id[ID_SIZE];
+		uint64_t until_us;
+	} spent[HOP_SPENT_MAX];
+	unsigned n_wheres; /* questions to the directory under way (hop_directory.c) */
 	uint64_t wheres_owed_us;
 	struct loop_timer *timer; /* looks for those that do not move */
 };
@@ -43,14 +51,22 @@ void hop_request_start(struct hops *h, struct http_req *req, const struct route 
                        const struct hop_named *named, const char *body);
 void hop_request_look(struct hops *h); /* ends those that do not move */
 void hop_gathers_drop(struct hops *h); /* their callers are gone */
+/* hop_place.c: of a request whose body has been read. named as above. */
+void hop_pass(struct hops *h, struct http_req *req, uint32_t node, const struct hop_named *named);
+/* The same to the node that has what it needs, and to no other. 1; or err says why not. */
+must_check int hop_pass_to(struct hops *h, struct http_req *req, uint32_t node, struct err *err);
 /* hop_directory.c: asks the directory. 1: it answers the request, later; 0: it cannot be asked. */
 int hop_directory_ask(struct hops *h, struct http_req *req, const char *id,
                       const struct route *route, const struct route_facts *facts);
+/* Whether other nodes know the caller. */
+bool hop_is_known_elsewhere(const struct hops *h, const struct http_req *req);
 bool hop_is_alive(uint32_t node, void *arg); /* arg: the hops */
 void hop_refuse_unreachable(struct err *err, const struct hops *h, uint32_t node, const char *why);
 /* Whether that node knows the caller, too; else err says so. */
 must_check int hop_check_caller(const struct hops *h, const struct http_req *req, uint32_t node,
                                 struct err *err);
+/* hop_node.c: part of locate: of requests that say which node's they want. */
+must_check int hop_node_locate(struct hops *h, struct http_req *req, struct err *err);
 int hop_misdirect(struct http_req *req); /* a peer is told that it is not for this node */
 
 /* hop_load.c: how full this node and some others are. */

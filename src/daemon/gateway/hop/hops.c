@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "daemon/gateway/hop/hop_heads.h"
 #include "daemon/gateway/hop/hop_id.h"
+#include "daemon/gateway/hop/hop_need.h"
 #include "daemon/gateway/hop/hop_private.h"
 #include "sandbox/model/registry.h"
 
@@ -94,7 +95,7 @@ void hop_refuse_unreachable(struct err *err, const struct hops *h, uint32_t node
 	(void)err_set(err, ERR_NODE_UNREACHABLE, 0, "the node '%s', which has it, %s: %s",
 	              row ? row->name : "?", row && !row->is_alive ? "is silent" : "is not reached",
 	              why);
-	(void)err_hint(err, "try again; `cloche node ls` tells which nodes are up");
+	(void)err_hint(err, "try again; `cloche node ls` shows which nodes are up");
 }
 
 static int route(struct hops *h, struct http_req *req, const struct hop_id *id, struct err *err)
@@ -134,12 +135,32 @@ static int route(struct hops *h, struct http_req *req, const struct hop_id *id, 
 	return -EHOSTUNREACH;
 }
 
+int hops_lead(struct hops *h, struct http_req *req, struct err *err)
+{
+	if (!node_is_in(h->config.node) || !cluster_link_is_in(h->config.link))
+		return 0;
+	return hop_need_lead(h, req, err);
+}
+
+/*
+ * A gateway that has just started has not heard yet which nodes there are. What it does not have
+ * itself may be another node's, so it is not 404 before the member's first word.
+ */
+static int check_unheard(const struct hops *h, const char *id, struct err *err)
+{
+	if (strncmp(id, "sb_", 3) != 0 || fleet_find_id(h->config.fleet, id))
+		return 0;
+	return node_refuse(err, "this node does not know the other nodes yet, one of which may "
+	                        "have this sandbox");
+}
+
 int hops_divert(struct hops *h, struct http_req *req, struct err *err)
 {
+	const bool is_heard = cluster_link_is_in(h->config.link);
 	const struct http_head *head;
 	struct hop_id id;
 
-	if (!cluster_link_is_in(h->config.link))
+	if (!is_heard && !node_is_in(h->config.node))
 		return 0;
 	head = http_req_head(req);
 	if (!hop_id_find(
@@ -153,5 +174,5 @@ int hops_divert(struct hops *h, struct http_req *req, struct err *err)
 	/* Who passes it on answers for its name: the owner does not ask again. */
 	if (!id.is_by_name && http_check_host(req, err) < 0)
 		return 0;
-	return route(h, req, &id, err);
+	return is_heard ? route(h, req, &id, err) : check_unheard(h, id.text, err);
 }

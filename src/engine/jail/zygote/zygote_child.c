@@ -143,13 +143,8 @@ static int give_name(struct jail *jail, struct err *err)
 /* status_fd closes with the exec, which tells the broker. */
 static int sort_fds(struct jail *jail, struct err *err)
 {
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	int r = null < 0 ? -errno : 0;
+	int r = jail_forget_fds();
 
-	for (int fd = 0; r == 0 && fd <= STDERR_FILENO; fd++)
-		r = dup2(null, fd) < 0 ? -errno : 0;
-	if (r == 0 && close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
-		r = -errno;
 	if (r == 0 && jail->status_fd == BROKER_FD) {
 		jail->status_fd = fcntl(BROKER_FD, F_DUPFD_CLOEXEC, BROKER_FD + 1);
 		r = jail->status_fd < 0 ? -errno : 0;

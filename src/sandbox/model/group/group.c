@@ -93,7 +93,7 @@ int group_check_room(struct fleet *fleet, const char *project_id, const struct s
 	}
 	if (g->n_members < GROUP_MEMBERS_MAX)
 		return 0;
-	(void)err_set(err, ERR_LIMIT, 0, "group: '%s' has %d members, which is the most",
+	(void)err_set(err, ERR_LIMIT, 0, "group: '%s' has %d members, which is the limit",
 	              spec->group, GROUP_MEMBERS_MAX);
 	(void)snprintf(err->field, sizeof(err->field), "group");
 	return err_hint(err, "delete some: a stopped one that is kept counts too");

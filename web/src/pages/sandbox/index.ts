@@ -15,6 +15,7 @@ import { networkPanel } from "./network.js";
 import { outputPanel } from "./output.js";
 import { type Panel, visible } from "./panel.js";
 import { portsPanel } from "./ports.js";
+import { resultsPanel } from "./results.js";
 import { treePanel } from "./tree.js";
 import { usagePanel } from "./usage.js";
 
@@ -39,15 +40,16 @@ const terminal: Panel = {
 
 const PANELS: readonly Panel[] = [codePanel, outputPanel, terminal, filesPanel, networkPanel, portsPanel, usagePanel, treePanel, eventsPanel, isolationPanel];
 
-/** A row of tabs that the arrow keys go along, and the chosen panel below it. */
+/** A row of tabs that the arrow keys go along, and the chosen panel below it. Results have a tab where the create named some. */
 function panels(box: Box, signal: AbortSignal): HTMLElement[] {
+  const all = box.info.results ? [...PANELS, resultsPanel] : PANELS;
   const place = el("div", { id: "panel", role: "tabpanel", class: "panel", tabindex: "-1" });
   let shown: AbortController | undefined;
-  const tabs = PANELS.map((panel, i) =>
+  const tabs = all.map((panel, i) =>
     el("button", { type: "button", role: "tab", id: `tab-${panel.id}`, "aria-controls": "panel", on: { click: () => choose(i), keydown: (event) => move(event, i) } }, panel.title),
   );
   function choose(i: number): void {
-    const panel = PANELS[i]!;
+    const panel = all[i]!;
     shown?.abort();
     shown = new AbortController();
     tabs.forEach((tab, at) => {
@@ -72,7 +74,7 @@ function panels(box: Box, signal: AbortSignal): HTMLElement[] {
     box.givesFocus = true;
   }
   signal.addEventListener("abort", () => shown?.abort());
-  const asked = PANELS.findIndex((p) => `#${p.id}` === location.hash);
+  const asked = all.findIndex((p) => `#${p.id}` === location.hash);
   queueMicrotask(() => {
     if (!signal.aborted) choose(Math.max(asked, 0));
   });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /* Private to the files of HTTP/2 through the wall; h2.c says how it works. */
-#include "wall/proxy_inside.h"
+#include "wall/proxy_private.h"
 #include "wall/transport/bucket.h"
 
 #include <nghttp2/nghttp2.h>

@@ -44,9 +44,10 @@ struct broker {
 	struct loop_timer *last_words;
 	struct finals finals;
 	struct list boxes;
-	struct list seals;  /* under way */
-	struct list takes;  /* of images from other nodes, under way */
-	struct list copies; /* of volumes, under way */
+	struct list seals;        /* under way */
+	struct list takes;        /* of images from other nodes, under way */
+	struct list sealed_waits; /* files of snapshots that are hashed */
+	struct list copies;       /* of volumes, under way */
 	size_t n_boxes;
 	bool is_freezing;          /* for a backup: no further request is read */
 	struct loop_child *syncer; /* brings the layers to disk, for sync_tag; or NULL */
@@ -132,7 +133,17 @@ int exchange_do_take(struct broker *b, const struct msg_request *req, struct msg
                      int *fds);
 int exchange_do_drop(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                      int *fds);
+int exchange_do_key(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                    int *fds);
 void exchange_free(struct broker *b); /* the engine has left */
+/* sealed.c: likewise */
+int sealed_do_open(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                   int *fds);
+int sealed_do_close(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                    int *fds);
+int sealed_do_drop(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                   int *fds);
+void sealed_free(struct broker *b); /* the engine has left */
 /* sync.c: likewise */
 int sync_do(struct broker *b, const struct msg_request *req, struct msg_reply *reply, int *fds);
 

@@ -53,10 +53,13 @@ struct builds {
 	struct list cache; /* of struct cached, the least recently used first */
 	struct list imports, image_pulls, exports, views, vm_templates;
 	struct fair_room import_room, export_room, view_room, volume_room; /* in calls */
-	struct list parcels;                                               /* that are expected */
+	struct fair_room pull_room; /* in pulls that wait for the import_room */
+	struct loop_timer *next_import;
+	struct list parcels;          /* that are expected */
 	struct fair_room parcel_room; /* bytes of incoming parcels */
 	struct registries learnt;     /* by the last build that had to ask */
 	bool is_resumed;
+	struct shared_snapshots *shared;
 };
 
 struct build {
@@ -149,6 +152,7 @@ must_check int publish_build(struct build *b, struct err *err);
 struct import;
 void import_free(struct import *im); /* on_end is not called */
 void imports_close(struct builds *bs);
+void imports_begin_queued(struct loop *loop, void *arg); /* of next_import */
 
 /* image_find.c */
 void image_pulls_close(struct builds *bs);
@@ -159,6 +163,11 @@ void export_free(struct export *ex); /* on_end is not called */
 void exports_close(struct builds *bs);
 void views_close(struct builds *bs);
 void vm_templates_close(struct builds *bs);
+
+/* shared/shared_snapshots.c */
+void shared_snapshots_open(struct builds *bs);
+void shared_snapshots_begin(struct builds *bs); /* the fleet is ready */
+void shared_snapshots_close(struct builds *bs);
 
 /* record.c */
 must_check int build_save(const struct build *b, struct err *err);
