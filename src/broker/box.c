@@ -106,7 +106,7 @@ void box_on_final(const char *id, const struct guest_usage *usage, void *arg)
 	struct box *box = box_find(b, id);
 
 	if (box)
-		box->final = *usage;
+		finals_merge(&box->final, usage);
 	finals_put(&b->finals, id, usage);
 }
 

@@ -86,6 +86,7 @@ int finals_open(struct finals *f, const char *run_dir, struct err *err)
 	if (f->fd < 0 && errno != ENOENT) /* no run directory: nothing was ever kept */
 		return err_set(err, ERR_INTERNAL, errno, "cannot open '%s'", path);
 	damaged = each_entry(f, note_seq, &f->next_seq);
+	f->was_empty = f->next_seq == 1;
 	if (damaged > 0)
 		log_warn("finals.damaged", "file='%s' entries=%zu lost='%s'", path, damaged, LOST);
 	return 0;
@@ -93,7 +94,7 @@ int finals_open(struct finals *f, const char *run_dir, struct err *err)
 
 void finals_check(const struct finals *f)
 {
-	if (f->next_seq == 1)
+	if (f->was_empty)
 		log_warn("finals.damaged", "file='finals' entries=0 lost='%s'", LOST);
 }
 
@@ -142,22 +143,31 @@ static void note_begin(const struct entry *e, void *arg)
 		s->begin_seq = MAX(s->begin_seq, e->seq);
 }
 
+void finals_merge(struct guest_usage *u, const struct guest_usage *other)
+{
+	u->cpu_ns = MAX(u->cpu_ns, other->cpu_ns);
+	u->memory_bytes = MAX(u->memory_bytes, other->memory_bytes);
+	u->memory_peak_bytes = MAX(u->memory_peak_bytes, other->memory_peak_bytes);
+	u->disk_bytes = MAX(u->disk_bytes, other->disk_bytes);
+	u->pids = MAX(u->pids, other->pids);
+	u->oom_kills = MAX(u->oom_kills, other->oom_kills);
+	u->pids_refused = MAX(u->pids_refused, other->pids_refused);
+}
+
 static void merge(const struct entry *e, void *arg)
 {
 	struct search *s = arg;
-	struct guest_usage *u = &s->found;
 
 	if (e->seq < s->begin_seq || strncmp(e->id, s->id, sizeof(e->id)) != 0)
 		return;
-	*u = (struct guest_usage){
-		.cpu_ns = MAX(u->cpu_ns, e->figures.cpu_ns),
-		.memory_bytes = MAX(u->memory_bytes, e->figures.memory_bytes),
-		.memory_peak_bytes = MAX(u->memory_peak_bytes, e->figures.memory_peak_bytes),
-		.disk_bytes = MAX(u->disk_bytes, e->figures.disk_bytes),
-		.pids = MAX(u->pids, e->figures.pids),
-		.oom_kills = MAX(u->oom_kills, e->figures.oom_kills),
-		.pids_refused = MAX(u->pids_refused, e->figures.pids_refused),
-	};
+	finals_merge(&s->found,
+	             &(struct guest_usage){.cpu_ns = e->figures.cpu_ns,
+	                                   .memory_bytes = e->figures.memory_bytes,
+	                                   .memory_peak_bytes = e->figures.memory_peak_bytes,
+	                                   .disk_bytes = e->figures.disk_bytes,
+	                                   .pids = e->figures.pids,
+	                                   .oom_kills = e->figures.oom_kills,
+	                                   .pids_refused = e->figures.pids_refused});
 }
 
 struct guest_usage finals_find(const struct finals *f, const char *id)

@@ -16,6 +16,7 @@
 struct finals {
 	int fd;
 	uint64_t next_seq;
+	bool was_empty; /* when it was opened */
 };
 
 must_check int finals_open(struct finals *f, const char *run_dir, struct err *err);
@@ -25,5 +26,8 @@ void finals_check(const struct finals *f);
 void finals_close(struct finals *f);
 void finals_begin(struct finals *f, const char *id); /* a guest starts: nothing before counts */
 void finals_put(struct finals *f, const char *id, const struct guest_usage *usage);
+/* Of two readings of one run the larger figures are the true ones: the later may come when half of
+ * its cgroups are removed. */
+void finals_merge(struct guest_usage *u, const struct guest_usage *other);
 /* The most that was put for it since it began, figure by figure; all 0 where nothing is known. */
 struct guest_usage finals_find(const struct finals *f, const char *id);

@@ -16,8 +16,8 @@ import threading
 from collections import Counter
 
 import pytest
-from harness import audit
-from harness.daemon import Daemon, call, children_of, wait_for
+from harness import audit, strace
+from harness.daemon import Daemon, call, children_of, read_text, wait_for
 from harness.running import running
 
 from chaos.faults import DEATH, Fault, count_calls, faults_of, injected
@@ -309,8 +309,13 @@ def test_O03_a_call_that_fails_costs_that_operation_and_leaves_nothing(faulty, o
     assert SAMPLE != "all" or tally.came > 0, f"no fault came: {tally}"
 
 
+OWNER_TOLD = r"1olc\35\0"  # MSG_OWNER, as strace shows it
+
+
 def test_a_call_to_a_sandbox_whose_connection_was_lost_waits_for_the_next_one(faulty):
-    one, answers = prepare(faulty, "exec"), []
+    with strace.attached([faulty.gateway_pid], "-e", "trace=sendmsg") as sent:  # this one follows a create when nothing else is to do
+        one, answers = prepare(faulty, "exec"), []
+        wait_for(lambda: OWNER_TOLD in read_text(sent), 20, "the sandbox's owner told")
     losses = faulty.log().count("sandbox.link_down")
     first = threading.Thread(target=lambda: answers.append(one.exec()))
     with injected(pids_of(faulty, "gateway"), Fault("gateway", "sendmsg", "1..2", "EIO")):

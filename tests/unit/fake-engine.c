@@ -291,6 +291,8 @@ static void discarded(struct loop *loop, void *arg)
 {
 	(void)loop;
 	(void)arg;
+	if (fake.dead)
+		fake_host.final(fake.dead, &(struct guest_usage){.cpu_ns = 2}, fake_host.final_arg);
 	fake.discard_gone(fake.discard_arg);
 }
 

@@ -29,6 +29,7 @@ struct fake_state {
 	size_t n_discards;
 	guest_gone_fn discard_gone;
 	void *discard_arg;
+	const char *dead;      /* the one id whose last counters the discard still reads, too few */
 	const char *adoptable; /* the one id that adopt() finds alive */
 	uint32_t adopted_slot;
 	struct guest_spec last_spec;

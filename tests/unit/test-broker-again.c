@@ -176,6 +176,29 @@ TEST(the_reply_to_a_delete_has_the_last_usage_also_from_the_next_broker)
 	remove_run_dir(NULL, 0);
 }
 
+TEST(a_delete_of_one_whose_cgroups_are_half_removed_has_what_the_last_broker_read)
+{
+	struct msg_request req;
+	struct msg_reply reply;
+	struct finals f;
+	char id[ID_SIZE];
+
+	fake_reset();
+	rig_make_id(id);
+	make_run_dir(NULL, 0);
+	CHECK_INT(finals_open(&f, rig.run_dir, NULL), 0);
+	finals_put(&f, id, &(struct guest_usage){.cpu_ns = 9});
+	finals_close(&f);
+	rig_begin_with(4);
+	fake.kept = fake.dead = id;
+	req = rig_request(MSG_DELETE, id);
+	reply = rig_ask(&req);
+	CHECK_INT(reply.err.code, ERR_NONE);
+	CHECK_INT(reply.usage.cpu_ns, 9);
+	rig_end();
+	remove_run_dir(NULL, 0);
+}
+
 TEST(of_figures_for_one_run_the_larger_is_kept_until_many_others_have_ended)
 {
 	char first[ID_SIZE], other[ID_SIZE];

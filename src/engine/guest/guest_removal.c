@@ -66,16 +66,23 @@ static enum guest_state await_death(struct guest *g)
 	return GUEST_DYING;
 }
 
-/* The first process is reaped: with it everything in its pid namespace is dead. */
-static void tell_final(struct guest *g)
+static void read_final(struct guest *g)
 {
 	struct guest_usage usage;
 
-	if (g->is_counted || !g->host->final)
+	if (!g->host->final)
 		return;
-	g->is_counted = true;
 	(void)!guest_read_usage(g, &usage, NULL);
 	g->host->final(g->spec.id, &usage, g->host->final_arg);
+}
+
+/* The first process is reaped: with it everything in its pid namespace is dead. */
+static void tell_final(struct guest *g)
+{
+	if (g->is_counted)
+		return;
+	g->is_counted = true;
+	read_final(g);
 }
 
 static enum guest_state remove_groups(struct guest *g)
@@ -209,9 +216,12 @@ struct guest *guest_find_removing(struct guest_host *host, const char *id)
 void guest_remove_found(struct guest_host *host, const char *id)
 {
 	struct guest_spec spec = {0};
+	struct guest *g;
 
 	(void)snprintf(spec.id, sizeof(spec.id), "%s", id);
-	guest_remove(guest_new(host, &spec, GUEST_ENDED));
+	g = guest_new(host, &spec, GUEST_ENDED);
+	read_final(g); /* somebody may ask before it is removed */
+	guest_remove(g);
 }
 
 void guest_kill(struct guest *g, guest_gone_fn gone, void *arg)
