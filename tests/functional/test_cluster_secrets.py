@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import signal
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -309,6 +308,13 @@ def deliveries(receiver, type):
     return [(headers["webhook-id"], json.loads(body)) for headers, body in list(receiver.got) if json.loads(body)["type"] == type]
 
 
+def await_later(receiver, key, *nodes):
+    """A sandbox more on each node, whose delivery has come: what the node had to send before it has come, too."""
+    made = [n.ok("POST", "/v1/sandboxes", {"template": "host"}, key=key)["id"] for n in nodes]
+    wait_for(lambda: set(made) <= {e["sandbox_id"] for _, e in deliveries(receiver, "sandbox.created")}, 20, "what came later")
+    return made
+
+
 def test_a_webhook_is_the_clusters_and_each_event_is_sent_once(a, b):
     key = a.daemon.key
     with Receiver() as receiver:
@@ -316,10 +322,10 @@ def test_a_webhook_is_the_clusters_and_each_event_is_sent_once(a, b):
         hook_id = hook["webhook"]["id"]
         made = [n.ok("POST", "/v1/sandboxes", {"template": "host"}, key=key)["id"] for n in (b, a, b)]  # b has not heard of it yet
         wait_for(lambda: len(deliveries(receiver, "sandbox.created")) >= 3, 20, "all of them")
-        time.sleep(3)
+        made += await_later(receiver, key, a, b)
         got = deliveries(receiver, "sandbox.created")
         assert sorted(e["sandbox_id"] for _, e in got) == sorted(made)
-        assert len({webhook_id for webhook_id, _ in got}) == 3
+        assert len({webhook_id for webhook_id, _ in got}) == len(made)
         assert {tuple(webhook_id.split(".")[:2]) for webhook_id, _ in got} == {(hook_id, "1"), (hook_id, "2")}
         for headers, body in receiver.got:
             assert signature_is_good(headers, body, hook["secret"])
@@ -331,10 +337,14 @@ def test_a_webhook_is_the_clusters_and_each_event_is_sent_once(a, b):
         wait_for(lambda: a.ok("GET", f"/v1/webhooks/{hook_id}", key=key)["types"] == "sandbox.ended", BEAT_S, "a hears of it")
         b.ok("DELETE", f"/v1/webhooks/{hook_id}", key=key)
         wait_for(lambda: a.call("GET", f"/v1/webhooks/{hook_id}", key=key)[0] == 404, BEAT_S, "it is gone on a")
+        other = a.ok("POST", "/v1/webhooks", {"url": receiver.url, "types": "sandbox.ended"}, key=key)["webhook"]["id"]
         n = len(receiver.got)
-        a.ok("DELETE", f"/v1/sandboxes/{a.ok('POST', '/v1/sandboxes', {'template': 'host'}, key=key)['id']}", key=key)
-        time.sleep(2)
-        assert len(receiver.got) == n
+        gone = [a.ok("POST", "/v1/sandboxes", {"template": "host"}, key=key)["id"] for _ in range(2)]
+        for one in gone:  # when the second was told, the first has been, by each hook that is there
+            a.ok("DELETE", f"/v1/sandboxes/{one}", key=key)
+        wait_for(lambda: gone[1] in {e["sandbox_id"] for _, e in deliveries(receiver, "sandbox.ended")}, 20, "what came later")
+        assert {headers["webhook-id"].split(".")[0] for headers, _ in receiver.got[n:]} == {other}
+        a.ok("DELETE", f"/v1/webhooks/{other}", key=key)
 
 
 def test_a_webhook_signs_with_a_secret_that_another_node_has_set(a, b):
