@@ -207,6 +207,7 @@ int broker_main(const struct site *site, int gateway_fd, int control_fd)
 	                 .kernels_dir = site->kernels_dir,
 	                 .warm_modules = c->has_no_zygotes ? NULL : c->warm_modules,
 	                 .is_plain_storage = c->is_plain_storage,
+	                 .favors_moves = !c->has_no_favordynmods,
 	                 .sandboxes_max = sandboxes_max,
 	                 .disk_reserve = c->disk_reserve,
 	                 .disk_ahead = c->disk_ahead,

@@ -325,6 +325,7 @@ struct engine_host {             /* what an engine is given once, at probe() */
 	uint64_t vm_boot_us;      /* that a vm may take until its agent serves */
 	bool is_plain_storage; /* set to work without btrfs: plain directories, no disk limit, a gap
 	                        */
+	bool favors_moves;     /* the host's cgroup tree gets the option favordynmods */
 	uint32_t sandboxes_max; /* at once, spares among them */
 	uint64_t disk_reserve;  /* bytes kept for the daemon's own files; 0: by the disk's size */
 	uint64_t disk_ahead;    /* bytes that layers have allocated ahead of their use; likewise */

@@ -76,9 +76,37 @@ int jail_remove_image(struct guest_host *host, const struct digest *image, struc
 	return images_remove(&host->images, image, err);
 }
 
-static int open_cgroups(struct guest_host *host, const char *run_dir, struct err *err)
+/* The mark is there as long as the option is on because of us. So the next broker may take it away,
+ * and a daemon that finds it on without a mark leaves it alone. */
+static void favor_moves(const char *mark, const char *mountinfo, bool is_on)
+{
+	int r = 0;
+
+	if (is_on)
+		r = cgroup_set_favor_moves(mountinfo, true);
+	else if (access(mark, F_OK) == 0)
+		r = cgroup_set_favor_moves(mountinfo, false);
+	if (r == 1 && is_on)
+		r = fd_replace_file(AT_FDCWD, mark, "", 0, 0600, /* sync= */ false);
+	else if (r >= 0 && !is_on)
+		(void)unlink(mark);
+	if (r < 0)
+		log_info("cgroup.moves_are_slow", "errno=%d", -r);
+}
+
+static void stop_favoring_moves(struct guest_host *host)
 {
 	struct buf mountinfo = BUF_INIT(MOUNTINFO_MAX);
+
+	if (host->favor_mark && buf_append_file(&mountinfo, "/proc/self/mountinfo") >= 0)
+		favor_moves(host->favor_mark, buf_str(&mountinfo), false);
+	buf_done(&mountinfo);
+}
+
+static int open_cgroups(struct guest_host *host, const struct engine_host *given, struct err *err)
+{
+	struct buf mountinfo = BUF_INIT(MOUNTINFO_MAX);
+	const char *run_dir = given->run_dir;
 	const char *home = strcmp(run_dir, UNIT_RUN_DIR) == 0 ? UNIT_GROUP : NULL;
 	uint32_t hash = 2166136261U;
 	char parent[32];
@@ -92,6 +120,9 @@ static int open_cgroups(struct guest_host *host, const char *run_dir, struct err
 		r = err_set(err, ERR_INTERNAL, -r, "cannot read mountinfo");
 	else
 		r = cgroup_host_open(&host->cgroups, "", buf_str(&mountinfo), home, parent, err);
+	host->favor_mark = xasprintf("%s/favordynmods", run_dir);
+	if (r == 0)
+		favor_moves(host->favor_mark, buf_str(&mountinfo), given->favors_moves);
 	buf_done(&mountinfo);
 	return r;
 }
@@ -215,6 +246,8 @@ void jail_host_close(struct guest_host *host, bool is_over)
 	starter_free(host->starter);
 	storage_close(&host->storage, /* unmount= */ is_over);
 	if (is_over)
+		stop_favoring_moves(host);
+	if (is_over)
 		cgroup_host_remove(&host->cgroups);
 	else
 		cgroup_host_close(&host->cgroups);
@@ -226,6 +259,7 @@ void jail_host_close(struct guest_host *host, bool is_over)
 	close_fd(&host->sandboxes_fd);
 	if (is_over && host->sandboxes_dir)
 		(void)rmdir(host->sandboxes_dir);
+	free(host->favor_mark);
 	free(host->sandboxes_dir);
 	free(host->data_dir);
 	free(host->zygotes);
@@ -265,7 +299,7 @@ int jail_host_open(const struct engine_host *given, struct guest_host **ret, str
 	if (r == 0)
 		r = seccomp_build(&host->filter, err);
 	if (r == 0)
-		r = open_cgroups(host, given->run_dir, err);
+		r = open_cgroups(host, given, err);
 	if (r == 0)
 		r = open_storage(host, given, err);
 	if (r == 0)

@@ -183,14 +183,14 @@ class Daemon:
         self.socket = self.run / "cloche.sock"
         self.options = list(options) + (["--rm"] if rm else [])
         self.program = BUILD / ("cloche-bare" if ENGINE == "bare" else "cloche")
-        self.process = None
+        self.process, self.favors_moves = None, False
         self._reading, self._read = threading.Lock(), 0
         self._named, self._ready, self._moved, self._crash = set(), set(), set(), None
 
     def start(self):
         ready_r, ready_w = os.pipe()
         argv = [*self.prefix, str(self.program), "serve", "--data", str(self.data), "--run", str(self.run)]
-        argv += ["--listen", f"127.0.0.1:{self.port}", "--ready-fd", str(ready_w), *self._disk_options(), *self.options]
+        argv += ["--listen", f"127.0.0.1:{self.port}", "--ready-fd", str(ready_w), *self._host_options(), *self.options]
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
                 argv,
@@ -214,10 +214,13 @@ class Daemon:
         Daemon.started.add(self)
         return self
 
-    def _disk_options(self):
-        """None on a small disk of the test's own, nor for an earlier release, which knows less of them."""
+    def _host_options(self):
+        """None for an earlier release, which knows less of them. Daemons side by side must not take turns with an option of the whole host."""
+        if self.program.parent != BUILD:
+            return ()
         is_shared = not self.data.exists() or self.data.stat().st_dev == self.data.parent.stat().st_dev
-        return DISK_AHEAD if is_shared and self.program.parent == BUILD else ()
+        favor = () if self.favors_moves else ("--no-favordynmods",)
+        return (*favor, *(DISK_AHEAD if is_shared else ()))  # not on a small disk of the test's own
 
     @property
     def key(self):

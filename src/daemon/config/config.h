@@ -119,6 +119,7 @@ struct config {
 	uint64_t vm_boot_ms;
 	char *warm_modules; /* "" = none but the driver's own */
 	bool has_no_zygotes;
+	bool has_no_favordynmods;
 	bool is_rm;    /* delete all sandboxes at the end */
 	bool is_sweep; /* and the end comes as soon as they are adopted */
 	bool wants_help, wants_file;

@@ -135,6 +135,7 @@ const struct setting settings[] = {
 	{"vm", "boot_max", "vm-boot-max", SETTING_DURATION, AT(vm_boot_ms), 1000, DAY_MS / 24, "how long a vm may take to boot; with KVM it is emulated instead after a quarter of that time"},
 	{"", "warm_modules", "warm-modules", SETTING_STRING, AT(warm_modules), 0, 0, "Python modules that interpreters have loaded at their start, such as numpy,pandas"},
 	{"", "no_zygotes", "no-zygotes", SETTING_BOOL, AT(has_no_zygotes), 0, 0, "start every interpreter afresh instead of forking a warm one"},
+	{"", "no_favordynmods", "no-favordynmods", SETTING_BOOL, AT(has_no_favordynmods), 0, 0, "leave the mount options of the host's cgroup tree alone: moves of processes between groups stop all forks of the host for some milliseconds then", true},
 	GUEST_LIMITS(DEFAULT, )
 	{"defaults", "timeout", "default-timeout", SETTING_DURATION, AT(default_timeout_ms), 0, 3650 * DAY_MS, "lifetime of a sandbox that asks for no other, 30s to 90d"},
 	GUEST_LIMITS(CEILING, )

@@ -121,6 +121,7 @@ struct guest_host {
 	struct loop *loop;
 	char *data_dir;
 	char *sandboxes_dir; /* RUN/sandboxes */
+	char *favor_mark;    /* RUN/favordynmods */
 	int sandboxes_fd;
 	int agent_fd, vmm_fd;
 	int template_fd; /* the skeleton of `host`, and the fittings of images */

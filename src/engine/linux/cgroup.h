@@ -58,6 +58,13 @@ must_check int cgroup_host_open(struct cgroup_host *h, const char *prefix, const
                                 const char *home, const char *parent, struct err *err);
 void cgroup_host_close(struct cgroup_host *h);
 void cgroup_host_remove(struct cgroup_host *h); /* PARENT too; sandboxes left in it keep it */
+/*
+ * Turns the option favordynmods of the v2 tree on or off. It belongs to the whole host. Without it,
+ * who moves a process into another group stops all forks and exits of the host for a grace period
+ * of all CPUs, 5 to 20 ms. With it, forks and exits are dearer by some atomic operations. 1: it has
+ * changed; 0: it was so, or there is no v2 tree; < 0: -errno, as in a container.
+ */
+int cgroup_set_favor_moves(const char *mountinfo, bool is_on);
 /* The tree that does this, or NULL. */
 const struct cgroup_tree *cgroup_find_tree(const struct cgroup_host *h, enum cgroup_part part);
 /* In v2, lets groups below dir have its controllers. Returns the parts that were enabled. */

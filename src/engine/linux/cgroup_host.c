@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 
 /* clang-format off */
@@ -23,6 +24,7 @@ static const struct {
 /* clang-format on */
 static_assert(ARRAY_SIZE(parts) == CGROUP_PART_COUNT, "a part has no row");
 
+#define FAVOR         "favordynmods"
 #define PARTS_LIMITED (BIT(CGROUP_MEMORY) | BIT(CGROUP_CPU) | BIT(CGROUP_PIDS))
 
 /* Whether list, separated by blanks or commas, has the word. */
@@ -150,6 +152,47 @@ static int add_trees(struct cgroup_host *h, const char *prefix, const char *moun
 			if (r < 0)
 				return r;
 		}
+	}
+	return 0;
+}
+
+/* A reconfiguration drops all options that it does not name. */
+static int set_options(int fs, char *options, const char *omitted)
+{
+	char *rest = options;
+	char *word;
+
+	while ((word = strsep(&rest, ",")))
+		if (strcmp(word, "rw") != 0 && strcmp(word, "ro") != 0 &&
+		    (!omitted || strcmp(word, omitted) != 0) &&
+		    fsconfig(fs, FSCONFIG_SET_FLAG, word, NULL, 0) < 0)
+			return -errno;
+	return 0;
+}
+
+static int set_favor(struct mount_line *m, bool is_on)
+{
+	auto_fd int fs = fspick(AT_FDCWD, m->point, FSPICK_CLOEXEC);
+	int r;
+
+	if (fs < 0)
+		return -errno;
+	r = set_options(fs, m->options, FAVOR);
+	if (r == 0 && is_on && fsconfig(fs, FSCONFIG_SET_FLAG, FAVOR, NULL, 0) < 0)
+		r = -errno;
+	if (r == 0 && fsconfig(fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) < 0)
+		r = -errno;
+	return r < 0 ? r : 1;
+}
+
+int cgroup_set_favor_moves(const char *mountinfo, bool is_on)
+{
+	for (const char *line = mountinfo; line && *line; line = strchr(line, '\n')) {
+		struct mount_line m;
+
+		line += *line == '\n';
+		if (read_mount_line(line, &m) && strcmp(m.type, "cgroup2") == 0)
+			return has_word(m.options, FAVOR) == is_on ? 0 : set_favor(&m, is_on);
 	}
 	return 0;
 }
