@@ -114,6 +114,6 @@ json_t *node_report_authority(const json_t *nodes)
 		"authority_missing",
 		"start the node that made the cluster, or put a backup of "
 		"DATA/cluster/authority.key into the data directory of another and restart that "
-	        "one",
+		"one",
 		"no node has the authority's key: nobody can join, and no certificate is signed");
 }

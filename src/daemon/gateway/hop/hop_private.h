@@ -18,6 +18,10 @@ struct hops {
 	struct list *requests;            /* of struct hop_request */
 	struct placement_view view;       /* some other nodes, and how full they are (hop_load.c) */
 	struct placement_figures figures; /* of this one */
+	struct {                          /* its CPUs, for people */
+		uint64_t busy_us, at_us;  /* as of the last look; 0: there was none */
+		uint64_t milli;           /* in use, in thousandths of one; of the last seconds */
+	} cpu;
 	bool is_load_asked;
 	struct loop_timer *load_timer;
 	const struct http_req *making; /* that is made here, after others were tried */
