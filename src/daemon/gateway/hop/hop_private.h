@@ -69,6 +69,7 @@ void hop_refuse_unreachable(struct err *err, const struct hops *h, uint32_t node
 /* Whether that node knows the caller, too; else err says so. */
 must_check int hop_check_caller(const struct hops *h, const struct http_req *req, uint32_t node,
                                 struct err *err);
+int hop_refuse_caller(const struct hops *h, uint32_t node, struct err *err); /* it does not */
 /* hop_node.c: part of locate: of requests that say which node's they want. */
 must_check int hop_node_locate(struct hops *h, struct http_req *req, struct err *err);
 int hop_misdirect(struct http_req *req); /* a peer is told that it is not for this node */
