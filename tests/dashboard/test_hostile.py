@@ -8,7 +8,7 @@ from harness.daemon import end
 
 PAYLOAD = "\"'><img src=x onerror=window.pwned=1><script>window.pwned=1</script><svg onload=window.pwned=1>\u202e\x1b[31m"
 SHORT = "<img src=x onerror=window.pwned=1>"
-PAGES = ["/", "/sandboxes", "/templates", "/usage", "/keys", "/secrets", "/events", "/audit", "/host", "/nodes", "/settings"]
+PAGES = ["/", "/sandboxes", "/templates", "/usage", "/keys", "/secrets", "/events", "/audit", "/host", "/settings"]
 # Foreign markup: what the dashboard itself never makes in a page.
 FOREIGN = "main img, main script, main iframe, main [onerror], main [onload], dialog img, dialog script"
 

@@ -35,8 +35,15 @@ function share(used: number | null, most: number | null, words: string, what: st
   return el("div", { class: part >= FULL ? "share full" : "share", title: `${words}: ${percent(part)}` }, bar(part, `${what}: ${percent(part)}`), el("small", { class: "dim" }, words));
 }
 
+/** "1.6 of 23.5 GiB": the unit once, where it is the same. */
+function ofBytes(used: number, most: number): string {
+  const [a, b] = [bytes(used * MIB), bytes(most * MIB)];
+  const [number, unit] = a.split(" ");
+  return b.endsWith(` ${unit}`) ? `${number} of ${b}` : `${a} of ${b}`;
+}
+
 function memoryCell(used: number | null, most: number | null, what: string): Child {
-  return share(used, most, used === null ? "" : most ? `${bytes(used * MIB)} of ${bytes(most * MIB)}` : bytes(used * MIB), what);
+  return share(used, most, used === null ? "" : most ? ofBytes(used, most) : bytes(used * MIB), what);
 }
 
 /** Short times in seconds: they are compared with each other. oldMs: how old all is that is told of other nodes. */
