@@ -73,6 +73,12 @@ struct api { /* the http_app's arg; the daemon owns it */
 	/* Asks all other nodes the same. 1: fn is called later; 0: there are none to ask. NULL: no
 	 * cluster. */
 	int (*ask_peers)(struct http_req *req, peers_fn fn, void *arg, struct err *err);
+	/* Whether the policy of a sandbox on another node refers to the secret. 1: fn is called
+	 * later; err: one does, or a node does not answer. 0: there are none to ask. NULL: no
+	 * cluster. */
+	int (*ask_secret_users)(struct http_req *req, const char *name,
+	                        void (*fn)(const struct err *err, void *arg), void *arg,
+	                        struct err *err);
 	struct logins *logins;
 	struct login_flow *people; /* NULL: there is no login provider */
 	struct meters *meters;

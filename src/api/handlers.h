@@ -12,6 +12,9 @@ int get_figures(struct http_req *req, struct err *err);
 int get_doctor(struct http_req *req, struct err *err);
 int get_settings(struct http_req *req, struct err *err);
 
+/* nodes.c */
+int list_nodes(struct http_req *req, struct err *err);
+
 /* history.c */
 int get_history(struct http_req *req, struct err *err);
 int list_history_running(struct http_req *req, struct err *err);

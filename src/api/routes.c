@@ -29,6 +29,7 @@ static const struct http_route routes[] = {
 	{HTTP_GET,    "/v1/figures",      get_figures,      HTTP_BODY_NONE,   SCOPE_READ, NO_QUERY},
 	{HTTP_GET,    "/v1/doctor",       get_doctor,       HTTP_BODY_NONE,   SCOPE_ADMIN, NO_QUERY},
 	{HTTP_GET,    "/v1/settings",     get_settings,     HTTP_BODY_NONE,   SCOPE_ADMIN, NO_QUERY},
+	{HTTP_GET,    "/v1/nodes",        list_nodes,       HTTP_BODY_NONE,   SCOPE_ADMIN, NO_QUERY},
 
 	{HTTP_GET,    "/v1/login",        get_login,        HTTP_BODY_NONE,   0, QUERY("problem")},
 	{HTTP_POST,   "/v1/login",        create_login,     HTTP_BODY_JSON,   0, NO_QUERY},

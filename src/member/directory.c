@@ -76,7 +76,8 @@ int directory_set(struct directory *d, const json_t *answer)
 	size_t i, n = 0;
 	int r;
 
-	if (json_array_size(nodes) > CLUSTER_NODES_TOTAL)
+	/* Who asks is a node of it, so none at all is no answer. */
+	if (json_array_size(nodes) == 0 || json_array_size(nodes) > CLUSTER_NODES_TOTAL)
 		return -EINVAL;
 	json_array_foreach(nodes, i, node)
 	{

@@ -21,6 +21,7 @@ static void on_directory(const struct database_answer *answer, void *arg)
 {
 	struct member *m = arg;
 	auto_json json_t *all = answer->rows ? rows_json(answer->rows, "directory") : NULL;
+	const uint64_t number = m->directory.number;
 	int r;
 
 	m->directory_asked = 0;
@@ -35,8 +36,9 @@ static void on_directory(const struct database_answer *answer, void *arg)
 		log_warn("cluster.directory_refused", "error='%s'", strerror(-r));
 		return;
 	}
-	log_info("cluster.directory", "nodes=%zu number=%" PRIu64, m->directory.n,
-	         m->directory.number);
+	log_write(m->directory.number == number ? LOG_DEBUG : LOG_INFO, "cluster.directory",
+	          "nodes=%zu number=%" PRIu64, m->directory.n, m->directory.number);
+	heard_nodes_set(m, all);
 	if (m->peers)
 		peers_look(m->peers);
 	if (m->link)
@@ -86,11 +88,13 @@ static void on_requests(const struct database_answer *answer, void *arg)
 }
 
 /* Nodes that go silent or join anew do not change the directory's number: it is read again while
- * there is one that is not alive, and after one was taken over. */
+ * there is one that is not alive, and after one was taken over. And people may look at it. */
 static bool is_stale(const struct member *m)
 {
 	bool is_any_silent = m->has_taken_over;
 
+	if (heard_nodes_are_due(m))
+		return true;
 	for (size_t i = 0; i < m->directory.n; i++)
 		is_any_silent |= !m->directory.nodes[i].is_alive;
 	return is_any_silent && clock_steady_us() >= m->directory_us + DIRECTORY_US;

@@ -235,6 +235,8 @@ static void on_call(uint32_t seq, const char *name, const json_t *call_json, int
 
 	if (strcmp(name, "load") == 0)
 		take_load(m, seq, call_json);
+	else if (strcmp(name, "nodes") == 0)
+		heard_nodes_take(m, seq, call_json);
 	else if (strcmp(name, "tell_objects") == 0)
 		collect_tell(m->collect, seq, call_json);
 	else if (object_calls_is(name))

@@ -17,6 +17,7 @@
 #define MEMBER_SCHEMA 10 /* the number of the schema that this program knows */
 
 struct member;
+struct objects_check;
 struct store_pool;
 
 struct member_config {
@@ -29,8 +30,9 @@ struct member_config {
 	const char *certificate_dir;            /* the same */
 	/* What it joined with; NULL: it has no certificate yet, and speaks with no peer. */
 	const char *key, *certificate;
-	struct store_pool *store;    /* NULL: no objects are kept */
-	const uint8_t *wrapping_key; /* of the projects' keys; NULL: this node has none */
+	struct store_pool *store;          /* NULL: no objects are kept */
+	const struct objects_check *check; /* whether the store can be used; NULL likewise */
+	const uint8_t *wrapping_key;       /* of the projects' keys; NULL: this node has none */
 	uint64_t collect_us; /* between two collections of objects; 0: this node does none */
 	unsigned collect_most;
 	enum trouble trouble; /* that it cannot start with; its message */

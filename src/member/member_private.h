@@ -11,6 +11,7 @@
  *	own_certificate.c  what this node shows to its peers, renewed in time
  *	renewals.c       the certificates of others, where the authority's key is
  *	member_status.c  all of it as JSON
+ *	heard_nodes.c    the nodes as their beats tell of them, for the gateway
  */
 #include "cluster/watch.h"
 #include "member/collect/collect.h"
@@ -73,7 +74,11 @@ struct member {
 	struct peers *peers;       /* NULL: it has no certificate */
 	struct directory directory;
 	uint64_t directory_asked, directory_us;
-	bool has_taken_over; /* a node, since the directory was read */
+	json_t *heard;           /* rows of the directory, for people; NULL: it was not read yet */
+	json_t *heard_problem;   /* of all of them; or NULL */
+	uint64_t heard_us;       /* wall clock, of when they were read */
+	uint64_t heard_asked_us; /* when somebody has asked for them last; 0: never */
+	bool has_taken_over;     /* a node, since the directory was read */
 	bool is_signing, is_renewing;
 	uint64_t renewals_us;           /* when it looks for them again */
 	bool is_count_due, is_counting; /* of the writes that the database knows */
@@ -109,6 +114,15 @@ enum trouble own_certificate_problem(const struct member *m, char ret[MESSAGE_SI
 
 /* renewals.c */
 void renewals_look(struct member *m);
+
+/* member_status.c: [{code, message, hint}], what keeps it from its right first. */
+json_t *member_problems(const struct member *m);
+
+/* heard_nodes.c */
+void heard_nodes_set(struct member *m, const json_t *directory); /* it was read, and is right */
+void heard_nodes_take(struct member *m, uint32_t seq, const json_t *call); /* of the gateway */
+/* Whether the directory is to be read again for those who look, or may look soon. */
+bool heard_nodes_are_due(const struct member *m);
 
 /* follow_up.c */
 void follow_up(struct member *m, const PGresult *rows);

@@ -5,6 +5,7 @@
 #include "member/member_private.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #define SKEW_MAX_US (int64_t) SECOND_US
 
@@ -14,26 +15,26 @@ static json_t *say_problem(enum trouble trouble, const char *message)
 	                 trouble_hint(trouble));
 }
 
-/* What keeps it from its right comes first. NULL: nothing is wrong. */
-static json_t *problem_of(const struct member *m)
+json_t *member_problems(const struct member *m)
 {
-	auto_free char *message = NULL;
-	char of_certificate[MESSAGE_SIZE];
-	enum trouble certificate = own_certificate_problem(m, of_certificate);
+	json_t *all = json_array();
+	char text[MESSAGE_SIZE];
+	enum trouble certificate = own_certificate_problem(m, text);
 
 	if (m->trouble != TROUBLE_NONE)
-		return say_problem(m->trouble, m->message);
+		(void)json_array_append_new(all, say_problem(m->trouble, m->message));
 	if (certificate != TROUBLE_NONE)
-		return say_problem(certificate, of_certificate);
+		(void)json_array_append_new(all, say_problem(certificate, text));
 	if (m->skew_us > SKEW_MAX_US || m->skew_us < -SKEW_MAX_US) {
-		message =
-			xasprintf("this node's clock is %" PRId64 " s %s PostgreSQL's: no lease "
-		                  "depends on it, but times in logs and events do",
-		                  (m->skew_us < 0 ? -m->skew_us : m->skew_us) / (int64_t)SECOND_US,
-		                  m->skew_us < 0 ? "ahead of" : "behind");
-		return say_problem(TROUBLE_SKEW, message);
+		(void)snprintf(text, sizeof(text),
+		               "this node's clock is %" PRId64
+		               " s %s PostgreSQL's: no lease depends on it, but times in logs and "
+		               "events do",
+		               (m->skew_us < 0 ? -m->skew_us : m->skew_us) / (int64_t)SECOND_US,
+		               m->skew_us < 0 ? "ahead of" : "behind");
+		(void)json_array_append_new(all, say_problem(TROUBLE_SKEW, text));
 	}
-	return NULL;
+	return all;
 }
 
 json_t *member_collect_status(const struct member *m)
@@ -43,7 +44,7 @@ json_t *member_collect_status(const struct member *m)
 
 json_t *member_status(const struct member *m)
 {
-	json_t *problem;
+	auto_json json_t *problems = member_problems(m);
 	const struct node_file *node = m->config.node;
 	uint64_t now_us = clock_steady_us();
 	json_t *all = json_pack(
@@ -78,8 +79,7 @@ json_t *member_status(const struct member *m)
 		(void)json_object_set_new(
 			all, "rewound_s_ago",
 			json_integer((json_int_t)(clock_wall_us() / SECOND_US - m->rewound_s)));
-	problem = problem_of(m);
-	if (problem)
-		(void)json_object_set_new(all, "problem", problem);
+	if (json_array_size(problems) > 0)
+		(void)json_object_set(all, "problem", json_array_get(problems, 0));
 	return all;
 }

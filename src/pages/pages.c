@@ -25,8 +25,9 @@
 
 /* These paths may have one part more. */
 static const char *const parents[] = {"/sandboxes/"};
-static const char *const singles[] = {"/sandboxes", "/templates", "/usage", "/keys",     "/secrets",
-                                      "/audit",     "/events",    "/host",  "/settings", "/login"};
+static const char *const singles[] = {"/sandboxes", "/templates", "/usage",  "/keys",
+                                      "/secrets",   "/audit",     "/events", "/host",
+                                      "/nodes",     "/settings",  "/login"};
 
 static const struct page_rules document = {POLICY, "no-cache"};
 static const struct page_rules asset = {POLICY, "public, max-age=31536000, immutable"};

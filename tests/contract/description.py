@@ -55,7 +55,7 @@ class Operation:
             return "read"
         if self.path.startswith("/v1/secrets") and self.method != "GET":
             return "admin"
-        if self.path.startswith(("/v1/keys", "/v1/projects", "/v1/webhooks", "/v1/doctor", "/v1/settings", "/v1/backups", "/v1/identity/rotate", "/metrics")):
+        if self.path.startswith(("/v1/keys", "/v1/projects", "/v1/webhooks", "/v1/doctor", "/v1/settings", "/v1/nodes", "/v1/backups", "/v1/identity/rotate", "/metrics")):
             return "admin"
         return "read" if self.method == "GET" and self.id not in ("attach_exec", "connect_port") else "write"
 

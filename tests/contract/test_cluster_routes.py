@@ -22,6 +22,7 @@ TABLES = {
         GET    /v1/figures                                                            node
         GET    /v1/doctor                                                             node
         GET    /v1/settings                                                           node
+        GET    /v1/nodes                                                              node
         GET    /v1/login                                                              node
         POST   /v1/login                                                              node
         DELETE /v1/login                                                              node

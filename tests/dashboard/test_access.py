@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 HERE = Path(__file__).parent
 # The themes differ in their colours alone: what else is wrong is so in both.
 RULES_OF_COLOUR = "runOnly: ['color-contrast', 'link-in-text-block'], "
-PAGES = ["/", "/sandboxes", "/templates", "/usage", "/keys", "/secrets", "/events", "/audit", "/host", "/settings", "/nowhere"]
+PAGES = ["/", "/sandboxes", "/templates", "/usage", "/keys", "/secrets", "/events", "/audit", "/host", "/nodes", "/settings", "/nowhere"]
 
 pytestmark = pytest.mark.skipif(not shutil.which("npm"), reason="this host has no npm")
 

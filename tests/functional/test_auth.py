@@ -20,7 +20,7 @@ ROUTES = [
 OPEN = ("/v1/health", "/v1/ready", "/v1/login", "/v1/login/oidc/start", "/v1/login/oidc/callback", "/v1/login/oidc/logout", "/v1/login/device",
         "/v1/login/device/poll", "/.well-known/openid-configuration", "/.well-known/jwks.json", "/v1/authority")
 PRIVATE = [(m, p) for m, p, op in ROUTES if p not in OPEN]
-ADMIN = ("/v1/keys", "/v1/projects", "/v1/doctor", "/v1/settings", "/v1/backups", "/v1/identity/rotate")
+ADMIN = ("/v1/keys", "/v1/projects", "/v1/doctor", "/v1/settings", "/v1/nodes", "/v1/backups", "/v1/identity/rotate")
 KINDS = {"id": "sb", "exec_id": "ex", "key_id": "key", "context_id": "ctx", "project_id": "prj", "secret": "se", "webhook_id": "wh", "template": "tpl",
          "build_id": "bld", "snapshot": "sn", "volume": "vo", "batch": "bt", "reservation": "rs"}
 UNKNOWN = {"{%s}" % name: f"{kind}_" + "a" * 26 for name, kind in KINDS.items()} | {"{port}": "3000"}

@@ -250,6 +250,29 @@ def test_a_caller_of_the_unix_socket_has_the_others_part_from_the_directory(thre
         assert [row["node"] for row in answer["incomplete"]] == ["b", "c"]
 
 
+def test_a_login_of_the_dashboard_has_the_others_part_from_the_directory_and_is_told_which_node_has_a_sandbox(three, database):
+    """No other node knows its cookie."""
+    a, b, _ = three
+    with made(a.daemon.key, a, b) as (own, other):
+        await_told(database, b, {other})
+        conn = http.client.HTTPConnection("127.0.0.1", a.daemon.port, timeout=60)
+
+        def ask(method, path, body=None, **fields):
+            conn.request(method, path, body and json.dumps(body), {"X-Cloche-Dashboard": "1", "Content-Type": "application/json", **fields})
+            reply = conn.getresponse()
+            return reply.status, json.loads(reply.read()), reply
+
+        cookie = ask("POST", "/v1/login", {"key": a.daemon.key})[2].getheader("Set-Cookie").split(";")[0]
+        status, answer, _ = ask("GET", "/v1/sandboxes", Cookie=cookie)
+        assert status == 200 and {row["id"]: row["node"] for row in answer["sandboxes"]} == {own: "a", other: "b"}
+        assert [row["node"] for row in answer["incomplete"]] == ["b", "c"] and all("keys alone" in row["why"] and row["as_of_us"] for row in answer["incomplete"])
+        assert ask("GET", f"/v1/sandboxes/{own}", Cookie=cookie)[0] == 200
+        status, answer, _ = ask("GET", f"/v1/sandboxes/{other}", Cookie=cookie)
+        assert status == 401 and "'b' has it" in answer["error"]["message"] and "ask that node" in answer["error"]["hint"]
+        assert ask("GET", f"/v1/sandboxes/{other}", Cookie=cookie, Authorization=f"Bearer {a.daemon.key}")[0] == 200  # a key counts
+        conn.close()
+
+
 @contextlib.contextmanager
 def answering(database, function, arguments, answer):
     database.ask(f"ALTER FUNCTION cluster.{function} RENAME TO {function}_kept", "one")

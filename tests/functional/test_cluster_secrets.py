@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from cloche.errors import ClocheError
+from functional.test_cluster_lists import Local, stopped as silent
 from functional.test_webhooks import Receiver, signature_is_good
 from harness.cluster import Database
 from harness.daemon import BUILD, wait_for
@@ -108,6 +109,39 @@ def test_a_secret_is_changed_and_removed_on_either_node(a, b):
     assert refused_on(a, key, "never-set") == "invalid_field"
 
 
+def test_a_secret_that_a_sandbox_of_another_node_uses_is_removed_by_force_alone(a, b):
+    key = a.daemon.key
+    wire = a.ok("POST", "/secrets", {"name": "used-there", "value": "x" * 20}, key=key)["secretID"]
+    made = b.ok("POST", "/v1/sandboxes", {"template": "host", "network": policy("used-there")}, key=key)
+    status, answer = a.call("DELETE", "/v1/secrets/used-there", key=key)
+    assert (status, answer["error"]["code"]) == (409, "conflict") and "'b'" in answer["error"]["message"] and "force" in answer["error"]["hint"]
+    assert a.call("DELETE", f"/secrets/{wire}", key=key)[0] == 409  # by E2B's wire, too
+    assert b.refused("DELETE", "/v1/secrets/used-there", key=key) == (409, "conflict")
+    assert version_on(a, key, "used-there") == version_on(b, key, "used-there") == 1
+    b.ok("DELETE", f"/v1/sandboxes/{made['id']}", key=key)
+    wait_for(lambda: a.call("DELETE", "/v1/secrets/used-there", key=key)[0] == 200, 30, "nobody uses it any more")
+    assert a.refused("DELETE", "/v1/secrets/used-there", key=key) == (404, "not_found")
+
+
+def test_a_secret_is_kept_while_a_node_does_not_say_whether_it_uses_it(a, b):
+    key = a.daemon.key
+    put(a, key, "unsure", "x" * 20)
+    with silent(b):
+        status, answer = a.call("DELETE", "/v1/secrets/unsure", key=key)
+        assert (status, answer["error"]["code"]) == (503, "node_unreachable") and "'b'" in answer["error"]["message"] and "force" in answer["error"]["hint"]
+        assert version_on(a, key, "unsure") == 1
+        assert a.refused("DELETE", "/v1/secrets/none", key=key) == (404, "not_found")  # for that nobody needs to be asked
+        assert a.call("DELETE", "/v1/secrets/unsure?force=true", key=key)[0] == 200
+    put(a, key, "local", "x" * 20)
+    local = Local(a)  # other nodes do not know who calls the socket
+    local.request("DELETE", "/v1/secrets/local")
+    answer = json.loads(local.getresponse().read())
+    assert answer["error"]["code"] == "conflict" and "CLOCHE_API_KEY" in answer["error"]["hint"]
+    local.request("DELETE", "/v1/secrets/local?force=true")
+    assert local.getresponse().status == 200
+    local.close()
+
+
 def test_hosts_hold_on_every_node(a, b):
     key = a.daemon.key
     put(a, key, "bound", "x", hosts=["api.example.com", "*.example.org"])
@@ -198,7 +232,7 @@ def test_a_gateway_that_was_killed_has_what_was_changed_meanwhile(a, b):
     pid = b.daemon.gateway_pid
     os.kill(pid, signal.SIGSTOP)
     put(a, key, "missed", "new")
-    a.ok("DELETE", "/v1/secrets/missed-removal", key=key)
+    a.ok("DELETE", "/v1/secrets/missed-removal?force=true", key=key)  # nobody can tell whether b uses it
     os.kill(pid, signal.SIGKILL)
 
     def has_it():

@@ -110,6 +110,7 @@ NATIVE = {
     "GET /v1/figures": Row(),
     "GET /v1/doctor": Row(is_operators=True),
     "GET /v1/settings": Row(is_operators=True),
+    "GET /v1/nodes": Row(is_operators=True),
     "GET /v1/login": Row(),
     "POST /v1/login": Row({"key": "<secret>"}, fields={"X-Cloche-Dashboard": "1"}),
     "DELETE /v1/login": Row(fields={"X-Cloche-Dashboard": "1"}),
@@ -384,7 +385,7 @@ OPENS = {"GET /v1/sandboxes/{id}/execs/{exec_id}/attach", "GET /v1/sandboxes/{id
 # Those that neither change something nor give out what is in a sandbox, a volume, an archive or a log: no log tells who has called them. Each has to be named here,
 # so a new route is told until somebody decides otherwise.
 UNTOLD = set("""
-GET /v1/health, GET /v1/ready, GET /v1/figures, GET /v1/doctor, GET /v1/settings, GET /metrics, GET /v1/usage, GET /v1/history, GET /v1/history/running,
+GET /v1/health, GET /v1/ready, GET /v1/figures, GET /v1/doctor, GET /v1/settings, GET /v1/nodes, GET /metrics, GET /v1/usage, GET /v1/history, GET /v1/history/running,
 GET /v1/events, GET /v1/events/head, GET /v1/events/seals, GET /v1/quota, GET /v1/projects/{project_id}/quota, GET /v1/keys/{key_id}/quota,
 GET /v1/login, GET /v1/login/oidc/start, GET /v1/login/oidc/callback,
 GET /v1/creates, GET /v1/pool, GET /v1/pool/{reservation}, GET /v1/sandboxes, GET /v1/sandboxes/{id}, GET /v1/sandboxes/{id}/tree, GET /v1/sandboxes/{id}/usage, GET /v1/sandboxes/{id}/usage/samples,

@@ -4,6 +4,7 @@
  * is mounted, and what it began ends with its signal.
  */
 import { chooseProject, connect, logOut, whoAmI } from "./client.js";
+import { watchCluster } from "./cluster.js";
 import { rememberFigures } from "./figures.js";
 import { Live } from "./live.js";
 import { byLink, loginPage, waiting } from "./login.js";
@@ -93,6 +94,7 @@ function enter(who: Who): void {
   const live = new Live(cloche, who.isHostAdmin, () => ask("The login has ended."));
   live.onState((state) => frame.state(state));
   rememberFigures(live);
+  if (who.isHostAdmin) watchCluster(cloche, live, (isIn) => frame.cluster(isIn));
   session = { who, frame, live };
   root.replaceChildren(frame.node);
   void show();

@@ -9,6 +9,8 @@ export interface Route {
   menu?: string;
   icon?: string;
   letter?: string;
+  /** In the menu only where the daemon is a node of a cluster (cluster.ts). */
+  isOfCluster?: boolean;
   load: () => Promise<{ page: Page }>;
 }
 
@@ -23,6 +25,7 @@ export const routes: readonly Route[] = [
   { path: "/events", menu: "Events", letter: "e", icon: "M8 6h12M8 12h12M8 18h12M4 6h.01M4 12h.01M4 18h.01", load: () => import("./pages/events.js") },
   { path: "/audit", menu: "Audit", letter: "a", icon: "M10 4a6 6 0 1 0 0 12a6 6 0 0 0 0-12M14.5 14.5L20 20", load: () => import("./pages/audit.js") },
   { path: "/host", menu: "Host", letter: "h", icon: "M4 5h16v6H4zM4 13h16v6H4zM8 8h.01M8 16h.01", load: () => import("./pages/host.js") },
+  { path: "/nodes", menu: "Nodes", letter: "n", isOfCluster: true, icon: "M12 4v5M6 20v-5l6-6 6 6v5M3 20h6M15 20h6M9 4h6", load: () => import("./pages/nodes.js") },
   { path: "/settings", menu: "Settings", letter: "i", icon: "M4 7h10M18 7h2M4 17h2M10 17h10M16 5v4M8 15v4", load: () => import("./pages/settings.js") },
 ];
 

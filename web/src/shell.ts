@@ -12,6 +12,8 @@ export interface Shell {
   main: HTMLElement;
   mark(route: Route): void;
   state(state: LiveState): void;
+  /** Shows what only a cluster has, or hides it. */
+  cluster(isIn: boolean): void;
 }
 
 /** A bell jar. */
@@ -72,6 +74,7 @@ export function shell(who: Who, onLogOut: () => void, onProject: (id: string) =>
   const links = routes
     .filter((r) => r.menu)
     .map((r) => ({ route: r, node: el("a", { href: r.path }, icon(r.icon!), el("span", {}, r.menu)) }));
+  const showCluster = (isIn: boolean): void => links.forEach((l) => (l.node.hidden = Boolean(l.route.isOfCluster) && !isIn));
   const state = el("span", { class: "live", role: "status", data: { state: "connecting" } }, STATES.connecting);
   const main = el("main", { id: "main", tabindex: "-1" });
   const menu = el(
@@ -95,6 +98,7 @@ export function shell(who: Who, onLogOut: () => void, onProject: (id: string) =>
       el("button", { type: "button", class: "quiet", data: { act: "logout" }, on: { click: onLogOut } }, "Log out"),
     ),
   );
+  showCluster(false);
   const node = el("div", { class: "frame" }, el("a", { href: "#main", class: "skip" }, "Skip to content"), el("aside", { class: "side" }, inner), main);
   return {
     node,
@@ -110,5 +114,6 @@ export function shell(who: Who, onLogOut: () => void, onProject: (id: string) =>
       state.dataset["state"] = next;
       state.textContent = STATES[next];
     },
+    cluster: showCluster,
   };
 }

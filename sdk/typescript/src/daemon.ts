@@ -187,6 +187,13 @@ export class Daemon implements Caller {
   settings(): Promise<Json> {
     return this.call(request("GET", ["settings"]));
   }
+  /**
+   * The nodes of the cluster, by their beats: {cluster, as_of_us, nodes: [{name, state, cordoned, load, problem, …}]}. On a machine that is in
+   * no cluster `cluster` is null and `nodes` is empty. For admins of "default".
+   */
+  nodes(): Promise<Json> {
+    return this.call(request("GET", ["nodes"]));
+  }
 
   /** Creates a sandbox, runs one command in it and removes it, in one call. */
   async run(command: Command, options: OnceOptions & Pick<RunOptions, "stdin"> = {}): Promise<ExecResult> {

@@ -75,6 +75,14 @@ static bool is_ours(const struct http_req *req)
 	return http_header(req, HEADER);
 }
 
+bool login_is_by_cookie(const struct http_req *req)
+{
+	char token[LOGIN_TOKEN_SIZE];
+
+	return !http_header(req, "Authorization") && !http_header(req, "X-API-Key") &&
+	       strncmp(http_req_head(req)->target, "/v1/", 4) == 0 && find_cookie(req, token);
+}
+
 static const char *sent_key(const struct http_req *req)
 {
 	const char *bearer = http_header(req, "Authorization");

@@ -14,6 +14,9 @@ struct person_session *person_session_of(const struct http_req *req);
 void login_put_who(struct json_writer *w, const struct http_req *req, const struct key *key,
                    const struct person_session *session, uint64_t expires_us);
 
+/* Whether nothing but a page's cookie says who is calling: no other node of a cluster knows it. May
+ * be asked before the caller was looked at. */
+bool login_is_by_cookie(const struct http_req *req);
 /* The only cookie of that name: 1; 0: there is none, or more than one, or it does not fit. */
 int login_cookie_find(const struct http_req *req, const char *name, char *ret, size_t size);
 /* same_site: "Strict" or "Lax". Of an empty value, the cookie ends. */

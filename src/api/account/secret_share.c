@@ -13,6 +13,7 @@
 #include "api/nodes/node_fresh.h"
 #include "net/policy/secret_reference.h"
 #include "node/sealed_records.h"
+#include "sandbox/network/network.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -127,6 +128,68 @@ int secret_drop(struct http_req *req, const char *name, secret_done_fn done, str
 	wait.version = facts.version;
 	(void)snprintf(wait.name, sizeof(wait.name), "%s", name);
 	return share(req, &wait, NULL, err);
+}
+
+static int check_unused_here(const struct http_req *req, const char *name, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	size_t n = hooks_count_users(api->hooks, caller_project(req), name);
+
+	if (n > 0) {
+		(void)err_set(err, ERR_CONFLICT, 0, "%zu webhook%s with secret '%.64s'", n,
+		              n == 1 ? " signs" : "s sign", name);
+		return err_hint(err, "remove them or give them another secret first; or remove it "
+		                     "with force: they wait then");
+	}
+	n = network_count_users(api->fleet, caller_project(req), name);
+	if (n == 0)
+		return 0;
+	(void)err_set(err, ERR_CONFLICT, 0, "the policies of %zu sandbox%s refer to secret '%.64s'",
+	              n, n == 1 ? "" : "es", name);
+	return err_hint(err, "end them or change their policies first; or remove it with force: "
+	                     "what those rules allow is denied then");
+}
+
+struct removal_wait {
+	struct late_reply late;
+	char name[SECRET_NAME_SIZE];
+	secret_done_fn done;
+};
+
+static void on_users(const struct err *failure, void *arg)
+{
+	const struct removal_wait w = *(struct removal_wait *)arg;
+	struct http_req *req = late_reply_take(arg, failure);
+	struct err err = {0};
+
+	if (!req)
+		return;
+	access_enter_again(req);
+	if (secret_drop(req, w.name, w.done, &err) < 0)
+		http_reply_err(req, &err);
+	access_leave(req);
+}
+
+int secret_drop_unused(struct http_req *req, const char *name, secret_done_fn done, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const struct secret *s;
+	struct removal_wait *w;
+	int r = check_unused_here(req, name, err);
+
+	if (r < 0 || !node_is_in(api->node))
+		return r < 0 ? r : secret_drop(req, name, done, err);
+	r = secret_find_fresh(req, name, &s, err);
+	if (r != 0)
+		return MIN(r, 0);
+	w = late_reply_new(req, sizeof(*w));
+	(void)snprintf(w->name, sizeof(w->name), "%s", name);
+	w->done = done;
+	r = api->ask_secret_users(req, name, on_users, w, err);
+	if (r > 0)
+		return 0;
+	(void)late_reply_drop(w, 0);
+	return r < 0 ? r : secret_drop(req, name, done, err);
 }
 
 int secret_find_fresh(struct http_req *req, const char *name, const struct secret **ret,

@@ -7,7 +7,6 @@
 #include "api/frame/reply.h"
 #include "api/handlers.h"
 #include "api/nodes/node_fresh.h"
-#include "sandbox/network/network.h"
 
 struct listing {
 	const struct secrets *secrets;
@@ -81,26 +80,6 @@ int put_secret(struct http_req *req, struct err *err)
 	                          reply_set, err);
 }
 
-int secret_check_unused(const struct http_req *req, const char *name, struct err *err)
-{
-	const struct api *api = http_app_arg(req);
-	size_t n = hooks_count_users(api->hooks, caller_project(req), name);
-
-	if (n > 0) {
-		(void)err_set(err, ERR_CONFLICT, 0, "%zu webhook%s with secret '%.64s'", n,
-		              n == 1 ? " signs" : "s sign", name);
-		return err_hint(err, "remove them or give them another secret first; or remove it "
-		                     "with force: they wait then");
-	}
-	n = network_count_users(api->fleet, caller_project(req), name);
-	if (n == 0)
-		return 0;
-	(void)err_set(err, ERR_CONFLICT, 0, "the policies of %zu sandbox%s refer to secret '%.64s'",
-	              n, n == 1 ? "" : "es", name);
-	return err_hint(err, "end them or change their policies first; or remove it with force: "
-	                     "what those rules allow is denied then");
-}
-
 static int reply_removed(struct http_req *req, const char *name, bool is_new, struct err *err)
 {
 	struct reply reply;
@@ -116,7 +95,7 @@ int delete_secret(struct http_req *req, struct err *err)
 	bool is_forced = false;
 	int r = http_query_bool(req, "force", &is_forced, err);
 
-	if (r == 0 && !is_forced)
-		r = secret_check_unused(req, name, err);
-	return r < 0 ? r : secret_drop(req, name, reply_removed, err);
+	if (r < 0)
+		return r;
+	return (is_forced ? secret_drop : secret_drop_unused)(req, name, reply_removed, err);
 }

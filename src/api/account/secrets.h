@@ -15,5 +15,7 @@ must_check int secret_drop(struct http_req *req, const char *name, secret_done_f
 /* 0: it is in *ret. 1: the call waits for what other nodes have; its handler is called again. */
 must_check int secret_find_fresh(struct http_req *req, const char *name, const struct secret **ret,
                                  struct err *err);
-/* Refuses if a webhook, or the policy of a sandbox on this node, refers to it. */
-must_check int secret_check_unused(const struct http_req *req, const char *name, struct err *err);
+/* The same, but not if a webhook or the policy of a sandbox refers to it. In a cluster all nodes
+ * are asked, and it is kept if one does not answer. */
+must_check int secret_drop_unused(struct http_req *req, const char *name, secret_done_fn done,
+                                  struct err *err);

@@ -73,6 +73,11 @@ void host_reading_memory(const struct host_reading *hr, uint64_t *ret_total, uin
 	*ret_used = total > available ? total - available : 0;
 }
 
+uint64_t host_reading_busy_us(const struct host_reading *hr)
+{
+	return busy_ticks(hr->stat) * (SECOND_US / (uint64_t)sysconf(_SC_CLK_TCK));
+}
+
 /* Of the last minute: 0.52 */
 static uint64_t load_milli(int fd)
 {

@@ -12,6 +12,8 @@ struct host_reading {
 void host_reading_open(struct host_reading *hr);
 /* Of the machine; 0 where it is not known. */
 void host_reading_memory(const struct host_reading *hr, uint64_t *ret_total, uint64_t *ret_used);
+/* For how long its CPUs have been busy, added up, since it was started; 0: not known. */
+uint64_t host_reading_busy_us(const struct host_reading *hr);
 /* Sets the figures from HOST_CPU on. False: the broker has not told yet what the disk has. */
 bool host_reading_take(struct host_reading *hr, const struct api *api, uint64_t elapsed_us,
                        uint64_t of[HISTORY_FIGURES_MAX]);

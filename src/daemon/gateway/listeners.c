@@ -166,6 +166,15 @@ static int ask_peers(struct http_req *req, peers_fn fn, void *arg, struct err *e
 	return hops_gather(g->hops, req, fn, arg, err);
 }
 
+static int ask_secret_users(struct http_req *req, const char *name,
+                            void (*fn)(const struct err *err, void *arg), void *arg,
+                            struct err *err)
+{
+	const struct gateway *g = container_of(http_app_arg(req), struct gateway, api);
+
+	return hops_ask_secret_users(g->hops, req, name, fn, arg, err);
+}
+
 /* Calls that wait for other nodes, and are then made again. */
 static int refused(struct http_req *req, const struct err *err)
 {
@@ -201,6 +210,7 @@ int listeners_open(struct gateway *g, struct err *err)
 
 	g->api.pass_by_name = pass_by_name;
 	g->api.ask_peers = ask_peers;
+	g->api.ask_secret_users = ask_secret_users;
 	g->api.place = place;
 	g->api.lead = lead;
 	set_preview(g);

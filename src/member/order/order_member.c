@@ -178,6 +178,9 @@ static int open_all(struct member_process *p, const struct err *trouble, int res
 		r = store_pool_new(p->loop, p->store_fds, STORE_WORKERS, &p->store);
 	if (r < 0)
 		return r;
+	if (p->store)
+		p->check = objects_check_new(p->loop, p->store, p->order->objects,
+		                             p->node.node && !p->has_wrapping_key);
 	p->member = member_new(&(struct member_config){
 		.loop = p->loop,
 		.resolver = resolver,
@@ -189,6 +192,7 @@ static int open_all(struct member_process *p, const struct err *trouble, int res
 		.key = p->key,
 		.certificate = p->certificate,
 		.store = p->store,
+		.check = p->check,
 		.wrapping_key = p->has_wrapping_key ? p->wrapping_key : NULL,
 		.collect_us = p->order->objects_collect_s * SECOND_US,
 		.collect_most = (unsigned)p->order->objects_collect_most,
@@ -196,9 +200,6 @@ static int open_all(struct member_process *p, const struct err *trouble, int res
 		.message = trouble->code ? trouble->message : NULL,
 	});
 	r = status_socket_serve(p->loop, status_fd, status_of, p, &p->status);
-	if (r == 0 && p->store)
-		p->check = objects_check_new(p->loop, p->store, p->order->objects,
-		                             p->node.node && !p->has_wrapping_key);
 	if (r == 0)
 		r = member_link(p->member, (int)p->order->link_fd);
 	if (r == 0)

@@ -185,6 +185,12 @@ def get_settings(api, box):
     assert {s["name"]: s["value"] for s in told["settings"]}["data"] == str(api.daemon.data)
 
 
+def list_nodes(api, box):
+    """On a machine that is alone; tests/functional/test_cluster_nodes.py has clusters."""
+    _, told = api("list_nodes")
+    assert told == {"cluster": None, "as_of_us": None, "nodes": []}
+
+
 def create_backup(api, box):
     with closing(connection_to(api.daemon, 60)) as conn:
         conn.request("POST", "/v1/backups", headers={"Authorization": f"Bearer {api.daemon.key}"})

@@ -29,6 +29,11 @@ class Account(Caller):
         for admins of "default"."""
         return self.call(request("GET", ["settings"]))
 
+    def nodes(self) -> Json:
+        """The nodes of the cluster, by their beats: {cluster, as_of_us, nodes: [{name, state, cordoned, load, problem, …}]}. On a machine
+        that is in no cluster `cluster` is None and `nodes` is empty. For admins of "default"."""
+        return self.call(request("GET", ["nodes"]))
+
     def history(self, range: str = "1h", *, scope: str = "project", id: Optional[str] = None) -> Json:
         """{from_us, step_ms, series: [{name, unit, aggregate, values}], …}: what was used in the last "1h", "24h", "7d" or "30d".
 

@@ -155,8 +155,7 @@ int e2b_delete_secret(struct http_req *req, struct err *err)
 	if (r != 0)
 		return MIN(r, 0);
 	secret_look(s, &f);
-	r = secret_check_unused(req, f.name, err);
-	return r < 0 ? r : secret_drop(req, f.name, reply_removed, err);
+	return secret_drop_unused(req, f.name, reply_removed, err);
 }
 
 struct page {

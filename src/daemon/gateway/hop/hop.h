@@ -44,5 +44,8 @@ int hops_locate(struct hops *h, struct http_req *req, struct err *err);
 int hops_pass_by_name(struct hops *h, struct http_req *req, const char *name, struct err *err);
 /* Of struct api: of a request that names what may be on another node. */
 int hops_lead(struct hops *h, struct http_req *req, struct err *err);
+/* Of struct api: of a secret that is to be removed (hop_secret.c). */
+int hops_ask_secret_users(struct hops *h, struct http_req *req, const char *name,
+                          void (*fn)(const struct err *err, void *arg), void *arg, struct err *err);
 /* Of struct api: of a create, whose body has been read. */
 int hops_place(struct hops *h, struct http_req *req, const struct err *refused, struct err *err);

@@ -6,6 +6,7 @@
 #include "daemon/gateway/hop/hop_gather.h"
 #include "daemon/gateway/hop/hop_private.h"
 #include "sandbox/model/registry.h"
+#include "sandbox/network/network.h"
 #include "sandbox/snapshot/snapshot.h"
 #include "sandbox/storage/volume.h"
 
@@ -43,6 +44,11 @@ static bool has_source(struct fleet *fleet, const char *project_id, const char *
 	return sandbox_find(fleet, project_id, name) || has_snapshot(fleet, project_id, name);
 }
 
+static bool has_secret_user(struct fleet *fleet, const char *project_id, const char *name)
+{
+	return network_count_users(fleet, project_id, name) > 0;
+}
+
 static const struct find_kind {
 	const char *name;
 	bool (*is_here)(struct fleet *fleet, const char *project_id, const char *name);
@@ -51,6 +57,7 @@ static const struct find_kind {
 	[HOP_VOLUME] = {"volume", has_volume},
 	[HOP_GROUP] = {"group", has_group},
 	[HOP_SOURCE] = {"source", has_source},
+	[HOP_SECRET_USER] = {"secret-user", has_secret_user},
 };
 
 const char *hop_kind_name(enum hop_kind kind)

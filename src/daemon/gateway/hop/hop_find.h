@@ -15,7 +15,8 @@ enum hop_kind {
 	HOP_SNAPSHOT,
 	HOP_VOLUME,
 	HOP_GROUP,
-	HOP_SOURCE, /* a sandbox or a snapshot */
+	HOP_SOURCE,      /* a sandbox or a snapshot */
+	HOP_SECRET_USER, /* sandboxes whose policies refer to a secret (hop_secret.c) */
 	HOP_KIND_COUNT
 };
 

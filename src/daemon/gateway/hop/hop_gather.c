@@ -9,6 +9,7 @@
  */
 #include "daemon/gateway/hop/hop_gather.h"
 
+#include "api/account/login.h"
 #include "api/frame/find.h"
 #include "base/list.h"
 #include "base/log.h"
@@ -107,7 +108,8 @@ bool hop_is_known_elsewhere(const struct hops *h, const struct http_req *req)
 {
 	const struct key *key = http_user(req);
 
-	return key && !key_person(key) && key != keyring_root(h->config.keyring);
+	return key && !key_person(key) && key != keyring_root(h->config.keyring) &&
+	       !login_is_by_cookie(req);
 }
 
 static const char *why_not_ask(const struct hops *h, const struct http_req *req, size_t n_others,

@@ -6,7 +6,8 @@
  *
  * What is counted is what this node itself refuses by, and what makes it slow: the number of
  * sandboxes, of which a create takes one, and memory and disk in use, which a create's limits say
- * nothing about. In the slot for CPU a sandbox is SLOT.
+ * nothing about. In the slot for CPU a sandbox is SLOT. Beside it are figures for people alone
+ * (GET /v1/nodes).
  */
 #include "base/clock.h"
 #include "base/json/json.h"
@@ -20,6 +21,7 @@
 
 #define PERIOD_US SECOND_US
 #define SLOT      1000
+#define SMOOTH    4 /* seconds that CPU is told of, about */
 
 void hop_load_look(struct hops *h)
 {
@@ -89,6 +91,34 @@ static void on_sample(const json_t *answer, const struct err *err, void *arg)
 	placement_sampled(&h->view, nodes, n);
 }
 
+static void look_at_cpu(struct hops *h)
+{
+	const uint64_t now_us = clock_steady_us(), busy_us = host_reading_busy_us(h->config.host);
+
+	if (h->cpu.at_us && now_us > h->cpu.at_us && busy_us >= h->cpu.busy_us) {
+		uint64_t milli = (busy_us - h->cpu.busy_us) * 1000 / (now_us - h->cpu.at_us);
+
+		h->cpu.milli = ((SMOOTH - 1) * h->cpu.milli + milli) / SMOOTH;
+	}
+	h->cpu.at_us = now_us;
+	h->cpu.busy_us = busy_us;
+}
+
+static void add_for_people(struct hops *h, json_t *load)
+{
+	struct fleet *fleet = h->config.fleet;
+	auto_json json_t *more = NULL;
+	struct pool_figures pool;
+
+	look_at_cpu(h);
+	fleet_pool(fleet, &pool);
+	more = json_pack("{sI sI sI sI sI}", "sandboxes", (json_int_t)fleet_count(fleet),
+	                 "sandboxes_max", (json_int_t)fleet_config(fleet)->sandboxes_max, "spares",
+	                 (json_int_t)pool.ready, "cpu_milli", (json_int_t)h->cpu.milli, "cpus",
+	                 (json_int_t)fleet_host(fleet)->probe.cpus);
+	(void)json_object_update(load, more);
+}
+
 static void on_timer(struct loop *loop, void *arg)
 {
 	struct hops *h = arg;
@@ -106,6 +136,7 @@ static void on_timer(struct loop *loop, void *arg)
 	                 (json_int_t)f->capacity[1], (json_int_t)f->capacity[2], "committed",
 	                 (json_int_t)f->committed[0], (json_int_t)f->committed[1],
 	                 (json_int_t)f->committed[2]);
+	add_for_people(h, json_object_get(call, "load"));
 	h->is_load_asked = true;
 	node_call(h->config.node, call, on_sample, h);
 }

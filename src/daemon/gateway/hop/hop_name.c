@@ -15,6 +15,7 @@
  * Whom a hop names a sandbox that this node does not have is told 421: a name is looked up once,
  * by the node that the client has asked.
  */
+#include "api/account/login.h"
 #include "api/frame/find.h"
 #include "base/clock.h"
 #include "base/json/json.h"
@@ -113,11 +114,17 @@ static void on_misdirected(struct http_req *req, void *arg)
 int hop_check_caller(const struct hops *h, const struct http_req *req, uint32_t node,
                      struct err *err)
 {
-	const struct cluster_node_row *row = cluster_link_node(h->config.link, node);
 	const struct key *key = http_user(req);
 
-	if (!key_person(key) && key != keyring_root(h->config.keyring))
+	if (!key_person(key) && key != keyring_root(h->config.keyring) && !login_is_by_cookie(req))
 		return 0;
+	return hop_refuse_caller(h, node, err);
+}
+
+int hop_refuse_caller(const struct hops *h, uint32_t node, struct err *err)
+{
+	const struct cluster_node_row *row = cluster_link_node(h->config.link, node);
+
 	(void)err_set(
 		err, ERR_UNAUTHENTICATED, 0,
 		"the node '%s' has it, and knows callers by keys alone: logins and callers of "

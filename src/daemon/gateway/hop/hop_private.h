@@ -18,6 +18,10 @@ struct hops {
 	struct list *requests;            /* of struct hop_request */
 	struct placement_view view;       /* some other nodes, and how full they are (hop_load.c) */
 	struct placement_figures figures; /* of this one */
+	struct {                          /* its CPUs, for people */
+		uint64_t busy_us, at_us;  /* as of the last look; 0: there was none */
+		uint64_t milli;           /* in use, in thousandths of one; of the last seconds */
+	} cpu;
 	bool is_load_asked;
 	struct loop_timer *load_timer;
 	const struct http_req *making; /* that is made here, after others were tried */
@@ -65,6 +69,7 @@ void hop_refuse_unreachable(struct err *err, const struct hops *h, uint32_t node
 /* Whether that node knows the caller, too; else err says so. */
 must_check int hop_check_caller(const struct hops *h, const struct http_req *req, uint32_t node,
                                 struct err *err);
+int hop_refuse_caller(const struct hops *h, uint32_t node, struct err *err); /* it does not */
 /* hop_node.c: part of locate: of requests that say which node's they want. */
 must_check int hop_node_locate(struct hops *h, struct http_req *req, struct err *err);
 int hop_misdirect(struct http_req *req); /* a peer is told that it is not for this node */

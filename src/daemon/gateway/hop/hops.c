@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "api/account/login.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/units.h"
@@ -121,6 +122,8 @@ static int route(struct hops *h, struct http_req *req, const struct hop_id *id, 
 	case ROUTE_REDIRECT:  /* not asked for */
 		return 0;
 	case ROUTE_HOP:
+		if (!id->is_by_name && login_is_by_cookie(req))
+			return hop_refuse_caller(h, node, err);
 		hop_request_start(h, req, &way, &facts, node, NULL, NULL);
 		return 1;
 	case ROUTE_ASK:
