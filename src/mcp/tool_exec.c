@@ -212,8 +212,9 @@ const struct mcp_tool tool_exec = {
 		       "use run_code with language bash for those.",
 	.properties =
 		"\"command\":{\"type\":\"string\",\"description\":\"Run by /bin/sh -c.\"},"
-		"\"cwd\":{\"type\":\"string\",\"description\":\"Where it runs; the home directory "
-		"without it.\"},"
+		"\"cwd\":{\"type\":\"string\",\"description\":\"Where it runs; without it the "
+		"image's "
+		"WORKDIR or the home directory.\"},"
 		"\"env\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\"}},"
 		"\"stdin\":{\"type\":\"string\"},"
 		"\"timeout_ms\":{\"type\":\"integer\",\"minimum\":1,\"description\":\"End it after "

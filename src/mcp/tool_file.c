@@ -295,8 +295,8 @@ static int run_list(struct mcp_call *c, struct sandbox *s, struct err *err)
 }
 
 #define PATH                                                                                       \
-	"\"path\":{\"type\":\"string\",\"description\":\"Relative ones begin at the home "         \
-	"directory.\"}"
+	"\"path\":{\"type\":\"string\",\"description\":\"Relative ones begin where commands "      \
+	"do.\"}"
 
 const struct mcp_tool tool_read_file = {
 	.name = "read_file",

@@ -106,7 +106,7 @@ struct start {
 	char **env; /* "NAME=value", NULL-terminated, on top of the agent's defaults (PATH, HOME,
 	               USER, …) */
 	size_t envc;
-	char *cwd;      /* "" = the user's home */
+	char *cwd;      /* "" = the user's home; of START_FILE it is not sent */
 	bool has_stdin; /* else /dev/null; never of a kernel */
 	bool has_pty;   /* likewise */
 	uint16_t rows, cols;

@@ -132,6 +132,18 @@ def test_an_image_that_umoci_made_is_taken(walled_client, name, hubs, digest, tm
         assert sandbox.run("cat third; ls second; echo $STAGE").stdout == "3\numoci\n"
 
 
+def test_a_directory_that_no_layer_of_a_real_image_has_is_made(walled_client, name, hubs, digest, tmp_path):
+    """As `docker run -w` and a WorkingDir set by a tool leave it: buildah, umoci and Docker make it only when a container starts."""
+    layout = busybox_image(tmp_path / "layout")
+    index = json.loads((layout / "index.json").read_text())
+    index["manifests"][0]["annotations"] = {"org.opencontainers.image.ref.name": "1"}
+    (layout / "index.json").write_text(json.dumps(index))
+    subprocess.run(["umoci", "config", "--image", f"{layout}:1", "--config.workingdir", "/srv/app/now", "--config.user", "root"], check=True, capture_output=True)
+    hubs["open"].push(f"{layout}:1", "team/nowhere:1")
+    done = walled_client.run("pwd; stat -c '%u:%g %a' . ..; echo 1 > f; cat f", image="hub.test:5000/team/nowhere:1")
+    assert done.stdout == "/srv/app/now\n0:0 755\n0:0 755\n1\n"
+
+
 def test_of_an_index_the_hosts_architecture_is_taken_and_a_digest_pins_it(walled_client, name, hubs, digest, tmp_path):
     layout = Layout()
     here, there = layout.image([busybox_layer().bytes()], config=CONFIG), layout.image([Tar().add("etc/mark", b"other\n").bytes()], arch=OTHER_ARCH)

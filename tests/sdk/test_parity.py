@@ -11,9 +11,12 @@ from pathlib import Path
 
 import cloche
 import pytest
-from harness.daemon import ROOT
+from cloche import Client
+from harness.daemon import ROOT, Daemon
 from harness.npm import run
-from sdk.parity.table import TABLE, USE
+from harness.oci import busybox_layer, layout_of
+from harness.running import running
+from sdk.parity.table import TABLE, USE, row
 
 HERE = Path(__file__).parent / "parity"
 ENGINE = os.environ.get("CLOCHE_ENGINE", "jail")
@@ -100,6 +103,35 @@ def test_python_3_9_gives_what_the_table_says(drive, environment, client, face):
     environment["PYTHONPATH"] = str(ROOT / "sdk" / "python")
     with client.create() as sandbox:
         check(USE, drive(face, USE, sandbox.id, python=python), {})
+
+
+OF_AN_IMAGE = [
+    row("sandbox.files.write", "d/a", "text", parents=True, show=["uid", "gid", "path"], gives={"uid": 1234, "gid": 4321, "path": "d/a"}),
+    row("sandbox.files.mkdir", "made"),
+    row("sandbox.files.stat", "made", show=["uid", "path"], gives={"uid": 1234, "path": "made"}),
+    row("sandbox.files.list", ".", show=["path", "uid"], gives=[{"path": "d", "uid": 1234}, {"path": "made", "uid": 1234}]),
+    row("sandbox.run", ["sh", "-c", "pwd; cat d/a"], show=["stdout"], gives={"stdout": "/work\ntext"}),
+    row("sandbox.files.write", "by-root", "", user="root", show=["uid"], gives={"uid": 0}),
+    row("sandbox.files.read_text", "/work/d/a", gives="text"),
+]
+
+
+@pytest.fixture(scope="module")
+def image_daemon():
+    """A daemon of its own: its template stays mounted from one face to the next."""
+    with running(Daemon("--pool-max", "0")) as daemon:
+        layer = busybox_layer().dir("work", uid=1234, gid=4321).add("etc/group", b"team:x:4321:\n")
+        with Client(daemon.url, daemon.key) as client:
+            client.import_template("image", layout_of(layer, config={"User": "app:team", "WorkingDir": "/work"}).tar())
+        yield daemon
+
+
+@pytest.mark.skipif(ENGINE != "jail", reason="the image is a jail's")
+@pytest.mark.parametrize("face", FACES)
+def test_files_of_an_image_are_its_users_and_begin_in_its_directory(image_daemon, environment, drive, face):
+    environment |= {"CLOCHE_URL": image_daemon.url, "CLOCHE_API_KEY": image_daemon.key}
+    with Client(image_daemon.url, image_daemon.key) as client, client.create(template="image") as sandbox:
+        check(OF_AN_IMAGE, drive(face, OF_AN_IMAGE, sandbox.id), {})
 
 
 if ENGINE == "vm":  # a jail does all of it in the time that a vm takes to boot

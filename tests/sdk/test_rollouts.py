@@ -152,13 +152,26 @@ def test_harbor_s_trials_run_in_sandboxes(harbor, tmp_path):
         check({**os.environ, **own, "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(tmp_path)}, "harbor", python=harbor)
 
 
+# Inspect's own suite makes a user with these words. Debian's program for that needs a whole Perl.
+ADDUSER = r"""
+cat > /template/bin/adduser << 'END'
+#!/bin/sh
+[ "$1" = --help ] && exec echo "adduser [--comment COMMENT] [--disabled-password] USER"
+[ "$1 $3 $#" = "--comment --disabled-password 4" ] && exec useradd -m -c "$2" "$4"
+echo "adduser: cannot do this: $*" >&2
+exit 2
+END
+chmod 755 /template/bin/adduser
+"""
+
+
 @pytest.fixture(scope="module")
 def machines():
     """The variables that lead to a daemon and to vms on it, which are copies of one that has booted."""
     need_vms()
     daemon = give_kernel(Daemon(*EMULATED, "--pool-min", "0", "--pool-max", "1", "--default-memory", "1GiB"))
     with running(daemon), Client(daemon.url, daemon.key, timeout=CLIENT_S) as client:
-        make_template(client, "suite", MAKE_SUITE_TREE)
+        make_template(client, "suite", MAKE_SUITE_TREE + ADDUSER)
         await_warm_copy(client, "suite")
         yield {"CLOCHE_URL": daemon.url, "CLOCHE_API_KEY": daemon.key, "ROLLOUT_ENGINE": "vm", "ROLLOUT_TEMPLATE": "suite", "CLOCHE_PROGRAM": str(BUILD / "cloche")}
 

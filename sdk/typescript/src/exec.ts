@@ -28,7 +28,7 @@ export interface TerminalSize {
 }
 
 export interface ExecOptions extends CallOptions {
-  /** The working directory. Default: the user's home. */
+  /** The working directory. Default: the template's (an image's WORKDIR), or the user's home. */
   cwd?: string;
   /** Environment variables, in addition to the sandbox's. */
   env?: Record<string, string>;

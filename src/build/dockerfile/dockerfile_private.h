@@ -33,7 +33,8 @@ struct stage {
 	json_t *entrypoint, *cmd; /* arrays, or NULL */
 	json_t *config;           /* object */
 	char *user, *cwd;
-	json_t *part; /* the open one, or NULL; borrowed */
+	bool is_cwd_made; /* by a WORKDIR; an image may name one that it does not have */
+	json_t *part;     /* the open one, or NULL; borrowed */
 	size_t part_bytes;
 };
 

@@ -299,7 +299,12 @@ static int put_run(struct stage *s, const struct run *run, struct buf *out, stru
 	if (r < 0)
 		return r;
 	script_put_variable(out, "WHO", s->user);
-	(void)!buf_printf(out, "%s\ncd ", script_home);
+	(void)!buf_printf(out, "%s\n", script_home);
+	if (!s->is_cwd_made && strcmp(s->cwd, "/") != 0) {
+		script_put_variable(out, "TARGET", s->cwd);
+		(void)!buf_printf(out, "[ -d \"$TARGET\" ] || mkdir -p \"$TARGET\" || exit\n");
+	}
+	(void)!buf_printf(out, "cd ");
 	script_put_quoted(out, s->cwd);
 	(void)!buf_printf(out, " || exit\nenv -i \"HOME=$home\" HOSTNAME=sandbox");
 	if (!json_object_get(s->env, "PATH"))
@@ -387,6 +392,7 @@ int docker_read_workdir(struct stage *s, struct err *err)
 	word = docker_resolve(s->cwd, take_ptr(word));
 	free(s->cwd);
 	s->cwd = take_ptr(word);
+	s->is_cwd_made = true;
 	docker_open_part(s);
 	script_put_variable(&script, "ROOT", s->is_tree ? DOCKER_TREE : "");
 	script_put_variable(&script, "TARGET", s->cwd);

@@ -100,7 +100,7 @@ int cmd_context(int argc, char **argv)
 	/* clang-format off */
 	const struct opt rows[NEW_OPTS] = {
 		{'l', "language", OPT_TEXT, &opts.language, "LANG", "python (default), javascript, typescript, bash, r or java; py, js, ts and sh are short"},
-		{'w', "cwd",      OPT_TEXT, &opts.cwd,      "DIR",  "in this directory (default the user's home)"},
+		{'w', "cwd",      OPT_TEXT, &opts.cwd,      "DIR",  "in this directory (default the template's, or the user's home)"},
 		{'u', "user",     OPT_TEXT, &opts.user,     "NAME", "as this user of the sandbox (default user)"},
 		{'e', "env",      OPT_LIST, &opts.env,      "K=V",  "set this variable; K alone takes the value that you have; may be repeated"},
 	};

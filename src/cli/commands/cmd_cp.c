@@ -380,8 +380,9 @@ int cmd_cp(int argc, char **argv)
 		.synopsis = "[OPTIONS] SOURCE SANDBOX:PATH\n[OPTIONS] SANDBOX:PATH DESTINATION",
 		.about = "Copies a file or a directory into a sandbox or out of it. A path in the "
 			 "sandbox that does not begin\n"
-			 "with '/' is in the user's home. '-' is stdin or stdout; a directory goes "
-			 "to stdout as a tar archive.\n"
+			 "with '/' begins where commands do (the image's WORKDIR, or the user's "
+			 "home). '-' is stdin or stdout;\n"
+			 "a directory goes to stdout as a tar archive.\n"
 			 "What comes out is not trusted: nothing is written outside the "
 			 "destination, set-id bits are dropped,\n"
 			 "and links that point outside are left out (the exit status is then 125).",

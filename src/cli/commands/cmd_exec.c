@@ -101,7 +101,7 @@ int cmd_exec(int argc, char **argv)
 		{'t', "tty",      OPT_FLAG, &opts.wants_pty,   NULL,   "give it a terminal, connected to this one"},
 		{'d', "detach",   OPT_FLAG, &opts.is_detached, NULL,   "print the exec's id and leave it running"},
 		{'u', "user",     OPT_TEXT, &opts.user,        "NAME", "run as this user of the sandbox (default user)"},
-		{'w', "cwd",      OPT_TEXT, &opts.cwd,         "DIR",  "in this directory (default the user's home)"},
+		{'w', "cwd",      OPT_TEXT, &opts.cwd,         "DIR",  "in this directory (default the template's, or the user's home)"},
 		{'e', "env",      OPT_LIST, &opts.env,         "K=V",  "set this variable; K alone takes the value that you have; may be repeated"},
 		{0,   "timeout",  OPT_MS,   &opts.timeout_ms,  "TIME", "after this long, end it with everything that it started"},
 	};

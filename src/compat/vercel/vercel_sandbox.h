@@ -193,7 +193,7 @@ const char *vercel_user_of(const struct sandbox *native); /* of its programs */
  * NULL. */
 #define VERCEL_HOME "/vercel/sandbox"
 #define VERCEL_SOURCE                                                                              \
-	".vercel-source" /* below the user's home: where a create's source was put                 \
+	".vercel-source" /* where a create's source was put, from where commands begin             \
 	                  */
 typedef void (*session_setup_fn)(const struct err *err, void *arg);
 struct vercel_user {

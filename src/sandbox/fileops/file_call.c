@@ -25,6 +25,7 @@ struct file_call {
 	bool has_exit; /* how it went is known, what it sent may still come */
 	bool has_end;  /* nothing more comes */
 	bool is_failed, is_truncated;
+	char *asked, *path; /* a path that was given as `asked`, and what it became; or NULL */
 	struct err err;
 };
 
@@ -32,6 +33,8 @@ static void release(struct file_call *c)
 {
 	buf_done(&c->data);
 	buf_done(&c->records);
+	free(c->asked);
+	free(c->path);
 	free(c);
 }
 
@@ -42,6 +45,15 @@ static void set_end(struct file_call *c, const struct err *err)
 		return;
 	c->is_failed = true;
 	c->err = *err;
+}
+
+/* An entry has the path that was asked for. */
+static void give_back_path(const struct file_call *c, struct record *r)
+{
+	if (!c->path || !r->path || strcmp(r->path, c->path) != 0)
+		return;
+	free(r->path);
+	r->path = xstrdup(c->asked);
 }
 
 /* Delivers the complete records at the front of their stream; < 0 if they are malformed. */
@@ -55,6 +67,7 @@ static int deliver_records(struct file_call *c)
 		if (r <= 0)
 			return r;
 		buf_consume(&c->records, used);
+		give_back_path(c, &record);
 		c->ops->on_record(&record, c->arg);
 		record_done(&record);
 		channel_kept(&c->channel, used);
@@ -234,10 +247,33 @@ static bool brings_bytes(enum file_op op)
 	       op == FILE_BUNDLE_IN;
 }
 
+/* What somebody does with files of the sandbox, as a program there would. */
+static bool is_of_user(enum file_op op)
+{
+	return op >= FILE_READ && op <= FILE_WATCH;
+}
+
+/* Where the sandbox's programs begin, a relative path begins too. The agent would begin at home. */
+static int place(const struct sandbox *s, const char *field, char **path, char **ret_whole,
+                 struct err *err)
+{
+	const char *cwd = sandbox_cwd(s);
+
+	if (!*path || **path == '/' || !*cwd)
+		return 0;
+	*ret_whole = xasprintf("%s%s%s", cwd, cwd[strlen(cwd) - 1] == '/' ? "" : "/", *path);
+	*path = *ret_whole;
+	if (strlen(*path) > START_PATH_MAX)
+		return err_field(err, field, "is too long behind the working directory %s", cwd);
+	return 0;
+}
+
 static int start_on(struct link *l, struct sandbox *s, const struct start *op,
                     const struct file_call_ops *ops, void *arg, struct file_call **ret,
                     struct err *err)
 {
+	auto_free char *path = NULL, *path2 = NULL;
+	struct start start = *op;
 	struct file_call *c;
 	uint32_t number;
 	int r;
@@ -245,17 +281,25 @@ static int start_on(struct link *l, struct sandbox *s, const struct start *op,
 	if (!op->path || op->path[0] == '\0')
 		return err_field(err, "path", "must not be empty");
 	r = brings_bytes(op->op) ? fleet_check_disk(s->fleet, err) : 0;
+	if (r == 0 && is_of_user(op->op) && (!op->user || !op->user[0]))
+		start.user = unconst(sandbox_user(s));
+	if (r == 0 && is_of_user(op->op) && !op->cwd)
+		r = place(s, "path", &start.path, &path, err);
+	if (r == 0 && (op->op == FILE_MOVE || op->op == FILE_COPY) && !op->cwd)
+		r = place(s, "to", &start.path2, &path2, err);
 	if (r == 0)
 		r = sandbox_take_channel(s, &number, err);
 	if (r < 0)
 		return r;
 	c = xnew0(struct file_call);
+	c->asked = path ? xstrdup(op->path) : NULL;
+	c->path = take_ptr(path);
 	c->loop = s->fleet->config.loop;
 	c->ops = ops;
 	c->arg = arg;
 	buf_init(&c->data, FRAME_WINDOW);
 	buf_init(&c->records, FRAME_WINDOW);
-	r = channel_start(&c->channel, l, number, &channel_ops, op);
+	r = channel_start(&c->channel, l, number, &channel_ops, &start);
 	if (r < 0) {
 		release(c);
 		return start_failed(r, err);

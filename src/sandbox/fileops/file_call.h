@@ -18,7 +18,8 @@ struct file_call_ops { /* NULL = not expected: the guest is then in error */
 	void (*on_end)(const struct err *err, void *arg);
 };
 
-/* op: kind START_FILE; copied. */
+/* op: kind START_FILE; copied. Without a user it is done by that of the sandbox's programs, and a
+ * relative path begins where they begin; with a cwd of "" at the user's home. */
 must_check int file_call_start(struct sandbox *s, const struct start *op,
                                const struct file_call_ops *ops, void *arg, struct file_call **ret,
                                struct err *err);

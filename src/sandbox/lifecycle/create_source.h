@@ -26,7 +26,7 @@ struct source {
 	char *revision;    /* "" = the default branch */
 	bool is_fetched;   /* the revision is a commit or a whole ref, which clone does not take */
 	uint64_t depth;    /* 0 = all of the history */
-	char *path;        /* its destination; relative to the user's home */
+	char *path;        /* its destination; relative to where commands begin */
 	uint64_t timeout_ms;
 	char *password;      /* or NULL; both are wiped with it */
 	char *authorization; /* the field's value, or NULL */

@@ -165,10 +165,11 @@ static void begin_memory(struct sandbox *s)
 }
 
 static const struct life_step create_steps[] = {
-	{"guest", create_begin_guest}, /* the broker makes it, and its agent answers */
-	{"source", fetch_begin},       /* nobody can call it yet: nothing runs beside this */
-	{"network", network_begin},    /* its policy holds before its first call */
-	{"memory", begin_memory},      /* fork.c */
+	{"guest", create_begin_guest},  /* the broker makes it, and its agent answers */
+	{"directory", directory_begin}, /* in which the template's programs begin */
+	{"source", fetch_begin},        /* nobody can call it yet: nothing runs beside this */
+	{"network", network_begin},     /* its policy holds before its first call */
+	{"memory", begin_memory},       /* fork.c */
 	{"running", sandbox_begin},
 };
 

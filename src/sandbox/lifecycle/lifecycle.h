@@ -103,6 +103,10 @@ void sandbox_set_share(struct sandbox *s); /* its project is known */
 void sandbox_reconnect(struct sandbox *s); /* if its link is down */
 void sandbox_note(struct sandbox *s);      /* saves what has happened; cannot be refused */
 
+/* create_directory.c */
+void directory_begin(struct sandbox *s);
+void directory_end(struct sandbox *s); /* cancels it; twice is fine */
+
 /* end.c */
 void end_init(struct sandbox *s);
 void end_done(struct sandbox *s);

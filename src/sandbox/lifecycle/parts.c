@@ -85,6 +85,7 @@ static const struct sandbox_part {
 	{"warm-up",    NULL,            NULL,               NULL,                end_warm_up,    end_warm_up},
 	{"execs",      NULL,            exec_rejoin_all,    NULL,                exec_end_all,   free_execs},
 	{"network",    NULL,            NULL,               NULL,                network_end,    network_free},
+	{"directory",  NULL,            NULL,               NULL,                directory_end,  directory_end},
 	{"source",     NULL,            NULL,               NULL,                fetch_end,      fetch_end},
 	{"ports",      NULL,            NULL,               NULL,                end_ports,      free_ports},
 	{"clocks",     clocks_init,     clocks_rejoin,      clocks_on_running,   clocks_end,     clocks_done},

@@ -222,6 +222,11 @@ const char *sandbox_user(const struct sandbox *s)
 	return s->user ? s->user : "";
 }
 
+const char *sandbox_cwd(const struct sandbox *s)
+{
+	return s->cwd ? s->cwd : "";
+}
+
 const char *sandbox_project_id(const struct sandbox *s)
 {
 	return s->project_id;

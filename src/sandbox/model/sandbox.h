@@ -241,6 +241,7 @@ const char *sandbox_project_id(const struct sandbox *s);
 const char *sandbox_key_id(const struct sandbox *s); /* that it was created with; "" = none */
 uint32_t sandbox_engine(const struct sandbox *s);    /* its number */
 const char *sandbox_user(const struct sandbox *s);   /* of its programs; "": the default */
+const char *sandbox_cwd(const struct sandbox *s);    /* likewise; "": the user's home */
 must_check int sandbox_set_user(struct sandbox *s, const char *user, struct err *err);
 struct fleet *sandbox_fleet(const struct sandbox *s);
 /* {id, name, state, template, tags, env_names?, limits, timeout_ms, created_us, expires_us, ended,

@@ -123,15 +123,16 @@ struct sandbox {
 	size_t n_ports;
 	struct list port_connections;
 	size_t n_port_connections;
-	struct account *account; /* usage/account.h */
-	struct network *network; /* NULL: it was never anything but closed */
-	json_t *source;          /* its source, or NULL */
-	json_t *packages;        /* that were asked for, or NULL */
-	json_t *notes;           /* of another face, or NULL */
-	struct fetch *fetch;     /* while it is */
-	struct span *span;       /* of its create or resume, while that is traced; else NULL */
-	struct list warm;        /* contexts that nobody has asked for yet */
-	struct spare *spare;     /* NULL: it has an owner */
+	struct account *account;     /* usage/account.h */
+	struct network *network;     /* NULL: it was never anything but closed */
+	json_t *source;              /* its source, or NULL */
+	json_t *packages;            /* that were asked for, or NULL */
+	json_t *notes;               /* of another face, or NULL */
+	struct fetch *fetch;         /* while it is */
+	struct file_call *directory; /* while its working directory is made */
+	struct span *span;           /* of its create or resume, while that is traced; else NULL */
+	struct list warm;            /* contexts that nobody has asked for yet */
+	struct spare *spare;         /* NULL: it has an owner */
 	struct list link_all, link_ended;
 	struct list link_untold;               /* in fleet->untold */
 	uint32_t told_weight;                  /* of its project, to the broker; 0: none yet */

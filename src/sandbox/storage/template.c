@@ -29,7 +29,8 @@ struct template
 	char *name;
 	struct digest image;
 	uint64_t bytes, created_us, used_us;
-	bool is_damaged; /* its image was gone or had another size at the start */
+	bool has_directory; /* its image has manifest's cwd; false: not known */
+	bool is_damaged;    /* its image was gone or had another size at the start */
 	json_t *manifest;
 };
 
@@ -421,6 +422,18 @@ void template_use(struct template *t)
 uint64_t template_used_us(const struct template *t)
 {
 	return t->used_us;
+}
+
+void template_note_directory(struct template *t)
+{
+	t->has_directory = true;
+}
+
+bool template_has_directory(const struct template *t, const char *cwd)
+{
+	const char *own = json_string_value(json_object_get(t->manifest, "cwd"));
+
+	return t->has_directory && own && strcmp(own, cwd) == 0;
 }
 
 uint64_t template_bytes(const struct template *t)

@@ -77,7 +77,10 @@ void template_each_of_all(struct fleet *fleet, void (*fn)(struct template *t, vo
                           void *arg);
 /* Sets of packages, of all projects. */
 void template_each_set(struct fleet *fleet, void (*fn)(struct template *t, void *arg), void *arg);
-void template_use(struct template *t);               /* a sandbox is going to start from it */
+void template_use(struct template *t); /* a sandbox is going to start from it */
+/* Its image has the working directory that its manifest names: a sandbox of it was looked at. */
+void template_note_directory(struct template *t);
+bool template_has_directory(const struct template *t, const char *cwd);
 uint64_t template_used_us(const struct template *t); /* when that was last, of a set */
 struct fleet *template_fleet(const struct template *t);
 const char *template_id(const struct template *t);

@@ -173,7 +173,7 @@ class AsyncFiles:
 
 
 class AsyncSandboxPath:
-    """A path inside a sandbox, with the methods of pathlib.Path. A relative path begins at the user's home."""
+    """A path inside a sandbox, with the methods of pathlib.Path. A relative path begins where commands do: in the image's WORKDIR, or the user's home."""
 
     def __init__(self, files: AsyncFiles, path: str) -> None:
         self._files = files

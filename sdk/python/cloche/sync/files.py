@@ -174,7 +174,7 @@ class Files:
 
 
 class SandboxPath:
-    """A path inside a sandbox, with the methods of pathlib.Path. A relative path begins at the user's home."""
+    """A path inside a sandbox, with the methods of pathlib.Path. A relative path begins where commands do: in the image's WORKDIR, or the user's home."""
 
     def __init__(self, files: Files, path: str) -> None:
         self._files = files

@@ -376,11 +376,15 @@ int envd_health(struct http_req *req, struct err *err)
 	return r;
 }
 
-char *envd_path(const char *path)
+char *envd_path(const struct sandbox *s, const char *path)
 {
+	const char *cwd = sandbox_cwd(s);
+
 	if (path[0] == '~' && path[1] == '/')
 		return xstrdup(path[2] ? path + 2 : ".");
-	if (path[0] == '\0' || strcmp(path, "~") == 0)
+	if (strcmp(path, "~") == 0)
 		return xstrdup(".");
-	return xstrdup(path);
+	if (path[0] == '\0')
+		return xstrdup(cwd[0] ? cwd : ".");
+	return path[0] == '/' || !cwd[0] ? xstrdup(path) : xasprintf("%s/%s", cwd, path);
 }

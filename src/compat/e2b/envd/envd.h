@@ -38,8 +38,9 @@ int envd_divert(struct http_req *req, struct err *err);
 /* The sandbox id and port in the request's host name or fields; "" = none. */
 void envd_named(const struct http_req *req, char ret_id[ID_SIZE], unsigned *ret_port);
 
-/* A path in E2B's form: "" and "~" are home, "~/x" is below it; the caller owns it. */
-char *envd_path(const char *path);
+/* A path in E2B's form: "~" is home, "~/x" is below it, and "" is where programs begin; the caller
+ * owns it. What is relative then begins at home: a file operation needs a cwd of "". */
+char *envd_path(const struct sandbox *s, const char *path);
 
 /* file_entry.c: an entry of a directory: attributes come first, by envd_entry_note(). */
 #define ENVD_ATTRIBUTES "user.e2b."

@@ -57,7 +57,7 @@ int envd_read_file(struct http_req *req, struct err *err)
 	struct start op = {
 		.kind = START_FILE, .op = FILE_READ, .flags = FILE_FOR_USER, .size = INT64_MAX};
 	const char *query = http_query(req, "path");
-	auto_free char *path = envd_path(query ? query : "");
+	auto_free char *path = NULL;
 	struct envd_caller caller;
 	struct file_job *job;
 	int r = envd_find_signed(req, "read", &caller, err);
@@ -66,10 +66,12 @@ int envd_read_file(struct http_req *req, struct err *err)
 		r = body_check_user(caller.user[0] ? caller.user : NULL, "username", err);
 	if (r != 0)
 		return r;
+	path = envd_path(caller.s, query ? query : "");
 	if (strlen(path) > START_PATH_MAX)
 		return err_field(err, "path", "is too long");
 	op.path = path;
 	op.user = unconst(caller.user);
+	op.cwd = unconst("");
 	http_reply_header(req, "Content-Disposition", "inline");
 	http_reply_header(req, "Content-Security-Policy", "sandbox; default-src 'none'");
 	return file_job_start_in(req, caller.s, &op, &ops, &job, err);

@@ -73,6 +73,7 @@ static int start(struct http_req *req, const struct envd_caller *caller, struct 
 	op->kind = START_FILE;
 	op->flags |= FILE_WHOLE | FILE_FOR_USER;
 	op->user = unconst(caller->user);
+	op->cwd = unconst("");
 	op->owner = unconst(ENVD_ATTRIBUTES);
 	c->req = req;
 	c->is_list = op->op == FILE_LIST;
@@ -89,16 +90,20 @@ static int start(struct http_req *req, const struct envd_caller *caller, struct 
 }
 
 /* The path in a field of the message; the caller owns it. */
-static int read_path(const struct http_req *req, const char *field, char **ret, struct err *err)
+static int read_path(const struct http_req *req, const struct sandbox *s, const char *field,
+                     char **ret, struct err *err)
 {
-	const char *path = "";
-	int r = body_text(http_json(req), field, &path, err);
+	const char *text = "";
+	auto_free char *path = NULL;
+	int r = body_text(http_json(req), field, &text, err);
 
-	if (r == 0 && strlen(path) > START_PATH_MAX)
-		r = err_field(err, field, "is too long");
-	if (r == 0)
-		*ret = envd_path(path);
-	return r;
+	if (r < 0)
+		return r;
+	path = envd_path(s, text);
+	if (strlen(path) > START_PATH_MAX)
+		return err_field(err, field, "is too long");
+	*ret = take_ptr(path);
+	return 0;
 }
 
 /* Finds out who asks, and about which path. */
@@ -107,7 +112,7 @@ static int begin(struct http_req *req, const char *field, struct envd_caller *ca
 {
 	int r = envd_find(req, caller, err);
 
-	return r != 0 ? r : read_path(req, field, path, err);
+	return r != 0 ? r : read_path(req, caller->s, field, path, err);
 }
 
 int envd_stat(struct http_req *req, struct err *err)
@@ -157,7 +162,7 @@ int envd_move(struct http_req *req, struct err *err)
 	struct start op = {.op = FILE_MOVE, .path = from, .flags = FILE_PARENTS};
 
 	if (r == 0)
-		r = read_path(req, "destination", &to, err);
+		r = read_path(req, caller.s, "destination", &to, err);
 	op.path2 = to;
 	return r != 0 ? r : start(req, &caller, &op, err);
 }

@@ -129,7 +129,7 @@ static int begin_file(struct upload *u, const char *name, struct err *err)
 		.on_record = on_record, .on_room = on_room, .on_end = on_end};
 	const struct api *api = http_app_arg(u->req);
 	struct sandbox *s = sandbox_find_shown(api->fleet, u->sandbox_id, is_there, NULL);
-	auto_free char *path = envd_path(name);
+	auto_free char *path = s ? envd_path(s, name) : NULL;
 	struct start op = {.kind = START_FILE,
 	                   .op = FILE_WRITE,
 	                   .flags = FILE_WHOLE | FILE_IN_PLACE | FILE_PARENTS | FILE_ATTRIBUTES |
@@ -138,7 +138,8 @@ static int begin_file(struct upload *u, const char *name, struct err *err)
 	                   .path = path,
 	                   .path2 = unconst(buf_str(&u->attributes)),
 	                   .owner = unconst(ENVD_ATTRIBUTES),
-	                   .user = u->user};
+	                   .user = u->user,
+	                   .cwd = unconst("")};
 
 	if (!s)
 		return err_set(err, ERR_NOT_FOUND, 0, "the sandbox has ended");

@@ -105,14 +105,15 @@ static int start_watch(const struct envd_caller *caller, const json_t *message, 
 		r = body_bool(message, "recursive", &is_recursive, err);
 	if (r == 0)
 		r = body_bool(message, "includeEntry", &ev->has_entries, err);
-	if (r == 0 && strlen(text) > START_PATH_MAX)
-		r = err_field(err, "path", "is too long");
 	if (r < 0)
 		return r;
+	path = envd_path(caller->s, text);
+	if (strlen(path) > START_PATH_MAX)
+		return err_field(err, "path", "is too long");
 	buf_init(&ev->entry, EVENT_BYTES_MAX / 2);
-	path = envd_path(text);
 	op.path = path;
 	op.user = unconst(caller->user);
+	op.cwd = unconst("");
 	op.owner = unconst(ENVD_ATTRIBUTES);
 	op.flags |= is_recursive ? FILE_RECURSIVE : 0;
 	op.flags |= ev->has_entries ? FILE_ENTRIES : 0;
