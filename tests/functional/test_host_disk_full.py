@@ -4,12 +4,14 @@
 import os
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 from cloche import Client, errors
 from harness import audit
 from harness.daemon import IS_SANITIZED, Daemon, call, read_text, wait_for
 from harness.oci import busybox_layer
+from harness.running import running
 from harness.small_disk import DISK, MIB, Disk
 
 BODY = os.urandom(8 * MIB)
@@ -137,6 +139,27 @@ def test_layers_grow_ahead_of_their_use(small):
         assert box.run("head -c 700M /dev/zero > big", timeout=500).exit_code == 0
         grown = wait_for(lambda: n if (n := health(daemon)["disk"]["layers_mib"]) > first else None, what="layers that grow")
         assert os.stat(image).st_blocks * 512 >= grown * MIB
+
+
+def bytes_in_memory(daemon):
+    """Of the layers: written by sandboxes, and not on disk yet."""
+    device = next(line.split()[0] for line in read_text("/proc/mounts").splitlines() if line.split()[1] == str(daemon.data / "layers"))
+    (fs,) = Path("/sys/fs/btrfs").glob(f"*/devices/{Path(device).name}")
+    return int((fs.parents[1] / "allocation/data/bytes_may_use").read_text())
+
+
+def test_layers_grow_for_what_is_still_in_memory():
+    """What is written has its room at once, though statfs() calls it free until it is on disk, half a minute later."""
+    with running(Daemon("--pool-max", "0", "--no-zygotes")) as daemon, Client(daemon.url, daemon.key) as client:
+        with client.create(limits={"memory_mib": 2048, "disk_mib": 4096}) as box:
+            left = []
+            for i in range(5):  # a busy host may be about to write all out
+                before = health(daemon)["disk"]
+                used = before["layers_mib"] - before["layers_free_mib"]
+                assert box.run(f"head -c 256M /dev/zero > f{i}", timeout=500).exit_code == 0
+                wait_for(lambda: (now := health(daemon)["disk"])["layers_mib"] - now["layers_free_mib"] >= used + 240, what="a figure that has it")
+                left.append(bytes_in_memory(daemon))
+            assert max(left) > 64 * MIB, f"it was counted only when it was on disk: {left}"
 
 
 @pytest.mark.slow

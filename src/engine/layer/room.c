@@ -89,6 +89,15 @@ uint64_t room_to_hold(const struct room_figures *f)
 	return left > f->reserve + f->reserve / 4 + f->missing ? whole : 0;
 }
 
+/* What is left for the next write. Dirty pages have taken their room already, which may be
+ * gigabytes that statfs() still counts as free. */
+static uint64_t layers_left(const struct storage *s, const struct statvfs *layers)
+{
+	uint64_t bytes = (uint64_t)layers->f_bavail * layers->f_frsize;
+
+	return bytes - MIN(bytes, btrfs_in_memory(s->fd));
+}
+
 static bool measure(const struct room *room, struct room_figures *ret)
 {
 	const struct storage *s = room->storage;
@@ -112,7 +121,7 @@ static bool measure(const struct room *room, struct room_figures *ret)
 	if (!s->is_mounted) /* they are beside our own files */
 		return true;
 	ret->layers = (uint64_t)layers.f_blocks * layers.f_frsize;
-	ret->layers_free = (uint64_t)layers.f_bavail * layers.f_frsize;
+	ret->layers_free = layers_left(s, &layers);
 	if (s->image_fd < 0 || btrfs_device(s->fd, &device) < 0)
 		return true;
 	ret->can_grow = true;

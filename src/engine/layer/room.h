@@ -17,7 +17,7 @@
  * sandboxes go on. It is made again when there is room.
  *
  * While the disk is full nothing new starts; running sandboxes go on with the space that the layers
- * have. A look is two or three system calls, every half second. Growing takes a btrfs transaction,
+ * have. A look is some ten system calls, every half second. Growing takes a btrfs transaction,
  * so a child does it, one at a time; it starts while HEADROOM is left, which has to last until it
  * is done.
  *

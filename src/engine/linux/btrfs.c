@@ -175,19 +175,27 @@ int btrfs_usage(int subvol_fd, uint64_t *ret_bytes)
 	return 0;
 }
 
-static int read_sys_quota(const uint8_t *fsid, uint64_t id, const char *name, uint64_t *ret)
+/* name: of a file in the filesystem's directory. */
+static int read_sys(const uint8_t *fsid, const char *name, uint64_t *ret)
 {
-	char uuid[37], path[128], text[32];
+	char uuid[37], path[192], text[32];
 	size_t at = 0;
 	int r;
 
 	for (size_t i = 0; i < BTRFS_FSID_SIZE; i++)
 		at += (size_t)snprintf(uuid + at, sizeof(uuid) - at, "%s%02x",
 		                       i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", fsid[i]);
-	(void)snprintf(path, sizeof(path), "/sys/fs/btrfs/%s/qgroups/0_%" PRIu64 "/%s", uuid, id,
-	               name);
+	(void)snprintf(path, sizeof(path), "/sys/fs/btrfs/%s/%s", uuid, name);
 	r = fd_read_file(AT_FDCWD, path, text, sizeof(text));
 	return r < 0 ? r : parse_u64(text, UINT64_MAX, ret);
+}
+
+static int read_sys_quota(const uint8_t *fsid, uint64_t id, const char *name, uint64_t *ret)
+{
+	char path[96];
+
+	(void)snprintf(path, sizeof(path), "qgroups/0_%" PRIu64 "/%s", id, name);
+	return read_sys(fsid, path, ret);
 }
 
 /* Usage changes only at a commit, every 30 s. But the kernel reserves a write at once, to enforce
@@ -206,6 +214,18 @@ int btrfs_usage_now(int subvol_fd, uint64_t *ret_bytes)
 		return btrfs_usage(subvol_fd, ret_bytes);
 	*ret_bytes = referenced + reserved;
 	return 0;
+}
+
+uint64_t btrfs_in_memory(int fs_fd)
+{
+	struct btrfs_ioctl_fs_info_args fs;
+	uint64_t written, placed;
+
+	if (ioctl(fs_fd, BTRFS_IOC_FS_INFO, &fs) < 0 ||
+	    read_sys(fs.fsid, "allocation/data/bytes_may_use", &written) < 0 ||
+	    read_sys(fs.fsid, "allocation/data/bytes_reserved", &placed) < 0)
+		return 0;
+	return written + placed; /* the second have a place that is not counted as used yet */
 }
 
 bool btrfs_counts_once(int fs_fd)

@@ -30,6 +30,10 @@ void btrfs_group_unlimit(int fs_fd, uint64_t number);
 void btrfs_each_group(int fs_fd, void (*fn)(uint64_t number, void *arg), void *arg);
 must_check int btrfs_group_join(int subvol_fd, uint64_t number); /* to be in it already is fine */
 
+/* Bytes of data that are written and still in memory: their room is taken, and statfs() counts it
+ * as free. 0 if /sys does not show it. */
+uint64_t btrfs_in_memory(int fs_fd);
+
 /* Its one device: how much of it the filesystem uses, and how much of that is in chunks. */
 struct btrfs_device {
 	uint64_t bytes, allocated_bytes;
