@@ -321,11 +321,22 @@ static void forget(struct generation *g)
 	generation_free(g);
 }
 
+static void forget_gone(struct generations *all)
+{
+	for (struct generation *g = all->all, *next; g; g = next) {
+		const bool is_seen = g->is_seen;
+
+		next = g->hh.next;
+		g->is_seen = false;
+		if (!is_seen && !find(g))
+			forget(g);
+	}
+}
+
 static void on_look(struct loop *loop, void *arg)
 {
 	struct generations *all = arg;
 	struct node *n = shared_snapshots_node(all->owner->shared);
-	struct generation *g, *next;
 
 	(void)loop;
 	loop_timer_set_in(all->look, LOOK_US);
@@ -333,12 +344,7 @@ static void on_look(struct loop *loop, void *arg)
 	    !node_owns(n))
 		return;
 	restorables_each(fleet_of(all), look_at, all);
-	HASH_ITER (hh, all->all, g, next) {
-		if (!g->is_seen && !find(g))
-			forget(g);
-		else
-			g->is_seen = false;
-	}
+	forget_gone(all);
 }
 
 /* Brings one here, for a sandbox that was taken over. */
