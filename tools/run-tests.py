@@ -33,7 +33,7 @@ LONGEST_FILES = """
     soak soak_cluster chaos/test_cluster health backup upgrade vercel vm docs examples frameworks errors vm_warm bad_input e2b kernels/python/test_output kernels/test_java network_wall node build bench parity
     functional/test_template_import exhaustion host_disk_full faults operation restart once tar vm_copies pause_kills packages adapters code suite sources
     readmes_vercel environment_worker network notebook api_abuse cli files ports_abuse package_sets pause auth vercel_links network_tls network_h2 events memory_kills
-    template_pull pulls_of_many template_shared slow_host snapshots zygote functional/test_imprint identity input audit_sinks people login_abuse objects cluster_collection cluster_nodes nodes_page cluster_snapshots cluster_routing cluster_lists cluster_certificates helm cluster_placement cluster_wires up_cluster
+    template_pull pulls_of_many template_shared slow_host snapshots zygote functional/test_imprint identity input audit_sinks people login_abuse objects cluster_collection cluster_nodes nodes_page cluster_snapshots cluster_restore cluster_routing cluster_lists cluster_certificates helm cluster_placement cluster_wires up_cluster
 """.split()
 IN_ORDER = ["--dist", "loadfile", "--no-loadscope-reorder"]  # else the file with most tests is the first
 # What runs side by side. What is marked slow looks for no errors of memory. Several workers of one pass take file after file.

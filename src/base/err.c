@@ -45,6 +45,7 @@ static const struct {
 	[ERR_HOST_DISK_FULL]     = {"host_disk_full", 507},
 	[ERR_NODE_UNREACHABLE]   = {"node_unreachable", 503},
 	[ERR_CLUSTER]            = {"cluster_unavailable", 503},
+	[ERR_FENCED]             = {"fenced", 503},
 };
 /* clang-format on */
 static_assert(ARRAY_SIZE(codes) == ERR_CODE_COUNT, "a code has no row");

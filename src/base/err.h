@@ -48,6 +48,7 @@ enum err_code {
 	ERR_HOST_DISK_FULL,     /* 507 the host's disk: nothing new starts, running work goes on */
 	ERR_NODE_UNREACHABLE,   /* 503 another node of the cluster has it, and does not answer */
 	ERR_CLUSTER,            /* 503 nodes cannot agree now: their database is not reached */
+	ERR_FENCED, /* 503 another node may run the sandbox by now: it stands still here */
 	ERR_CODE_COUNT,
 };
 

@@ -67,7 +67,9 @@ struct builds_config {
 	int (*plan_foreign)(const json_t *started, const struct template *from, json_t **ret,
 	                    struct err *err);
 	uint64_t cache_bytes_max;
-	uint64_t sets_bytes_max; /* of packages (build/set.h) */
+	uint64_t sets_bytes_max;      /* of packages (build/set.h) */
+	uint64_t generation_every_ms; /* of sandboxes that outlive their node (shared/generations.h)
+	                               */
 };
 
 /* Loads the rows; builds go on with builds_resume(), when the fleet is ready. */

@@ -60,6 +60,7 @@ struct builds {
 	struct registries learnt;     /* by the last build that had to ask */
 	bool is_resumed;
 	struct shared_snapshots *shared;
+	struct generations *generations;
 };
 
 struct build {

@@ -11,6 +11,7 @@
 #include "build/parcel.h"
 #include "build/recipe/recipe.h"
 #include "build/set.h"
+#include "build/shared/generations.h"
 #include "sandbox/storage/template.h"
 
 #include <assert.h>
@@ -112,6 +113,7 @@ int builds_open(const struct builds_config *config, struct builds **ret, struct 
 	make_rooms(bs);
 	bs->next_import = loop_timer_new(config->loop, imports_begin_queued, bs);
 	shared_snapshots_open(bs);
+	bs->generations = generations_new(bs);
 	r = open_log_dir(bs, err);
 	if (r == 0)
 		r = store_builds_open(config->store, &bs->rows, err);
@@ -134,6 +136,7 @@ void builds_close(struct builds *bs)
 	imports_close(bs);
 	image_pulls_close(bs);
 	exports_close(bs);
+	generations_free(bs->generations);
 	shared_snapshots_close(bs);
 	views_close(bs);
 	parcels_close(bs);
@@ -341,6 +344,7 @@ void builds_resume(struct builds *bs)
 	set_trim(bs, NULL);
 	start_some(bs);
 	shared_snapshots_begin(bs);
+	generations_begin(bs->generations);
 }
 
 bool builds_need(const struct digest *image, void *arg)

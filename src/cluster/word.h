@@ -16,5 +16,7 @@ struct cluster_word {
 	uint32_t n_wanted;   /* another number: others wait for some lease of this node */
 	uint32_t n_compares; /* another number: the database may have lost something */
 	uint32_t n_rewinds;  /* another number: it has */
-	uint64_t lost_us; /* when others take the node for dead, if no beat is answered; steady */
+	uint64_t lost_us;  /* when others take the node for dead, if no beat is answered; steady */
+	uint64_t right_us; /* likewise, when they may take what outlives it; 0: from now on */
+	uint32_t n_takeovers; /* another number: this node has claimed another one */
 };

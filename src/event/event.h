@@ -44,7 +44,10 @@ enum event_type {
 	EVENT_SANDBOX_STOPPED, /* its files are kept */
 	EVENT_SANDBOX_ENDED,
 	EVENT_SANDBOX_ROLLED_BACK,
-	EVENT_SANDBOX_CHANGED, /* limits, timeout, tags, ports or policy */
+	EVENT_SANDBOX_RESTORED, /* on this node, as its own was lost */
+	EVENT_SANDBOX_FENCED,   /* it stands still: another node may run it */
+	EVENT_SANDBOX_UNFENCED, /* it goes on */
+	EVENT_SANDBOX_CHANGED,  /* limits, timeout, tags, ports or policy */
 	EVENT_EXEC_STARTED,
 	EVENT_EXEC_EXITED,
 	EVENT_CONTEXT_CREATED,

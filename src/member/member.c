@@ -36,15 +36,18 @@ const char *member_state_name(enum fence_state state)
 
 void member_tell_gateway(const struct member *m)
 {
-	struct cluster_word word = {.state = m->state,
-	                            .node = m->config.node ? m->config.node->node : 0,
-	                            .epoch = m->fence.epoch,
-	                            .change = m->change,
-	                            .n_wanted = m->n_wanted,
-	                            .n_compares = m->n_compares,
-	                            .n_rewinds = m->n_rewinds,
-	                            .lost_us = m->fence.was_in ? fence_lost_us(&m->fence, &m->rules)
-	                                                       : 0};
+	struct cluster_word word = {
+		.state = m->state,
+		.node = m->config.node ? m->config.node->node : 0,
+		.epoch = m->fence.epoch,
+		.change = m->change,
+		.n_wanted = m->n_wanted,
+		.n_compares = m->n_compares,
+		.n_rewinds = m->n_rewinds,
+		.lost_us = m->fence.was_in ? fence_lost_us(&m->fence, &m->rules) : 0,
+		.right_us =
+			m->state == FENCE_HELD ? m->fence.right_us + m->rules.fence_after_us : 0,
+		.n_takeovers = m->n_takeovers};
 
 	char of_certificate[MESSAGE_SIZE];
 	enum trouble trouble = m->trouble;

@@ -14,7 +14,7 @@
 #include "member/papers/signing.h"
 #include "member/papers/trouble.h"
 
-#define MEMBER_SCHEMA 10 /* the number of the schema that this program knows */
+#define MEMBER_SCHEMA 11 /* the number of the schema that this program knows */
 
 struct member;
 struct objects_check;

@@ -56,7 +56,7 @@ struct member {
 	uint64_t change; /* the newest that the database knows of */
 	json_t *load;    /* how full this node is, as its gateway says; or NULL */
 	json_t *sample;  /* how full some others are, of the last beat; or NULL */
-	uint32_t n_wanted, n_compares, n_rewinds;
+	uint32_t n_wanted, n_compares, n_rewinds, n_takeovers;
 	uint64_t rewound_s; /* when that was noticed last; 0: never */
 	struct fence_rules rules;
 	struct loop_timer *beat, *fence_timer;

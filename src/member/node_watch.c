@@ -20,6 +20,8 @@ static void on_takeover(const struct database_answer *answer, void *arg)
 
 	if (answer->rows && strcmp(rows_text(answer->rows, "is_done"), "t") == 0) {
 		log_warn("cluster.takeover", "message='a node that was silent has lost its epoch'");
+		m->n_takeovers++;
+		member_tell_gateway(m);
 		return;
 	}
 	member_on_work_done(answer, arg);

@@ -19,6 +19,7 @@ struct node *node_new(const struct node_config *config)
 	n->telling = telling_new(n);
 	n->usage = usage_telling_new(n);
 	n->leases = leases_new(n);
+	n->owned = owned_new(n);
 	n->lost = lost_new(n);
 	return n;
 }
@@ -28,6 +29,7 @@ void node_free(struct node *n)
 	if (!n)
 		return;
 	lost_free(n->lost);
+	owned_free(n->owned);
 	leases_free(n->leases);
 	usage_telling_free(n->usage);
 	telling_free(n->telling);
@@ -78,6 +80,7 @@ void node_told(struct node *n, const struct cluster_word *word)
 	name_lookup_look(n->lookup);
 	telling_look(n->telling);
 	leases_on_word(n->leases);
+	owned_look(n->owned);
 }
 
 void node_on_unused_project(struct node *n, void (*fn)(const char *id, void *arg), void *arg)

@@ -4,6 +4,7 @@
 #include "node/node.h"
 
 struct leases;
+struct owned;
 struct lost;
 struct name_lookup;
 struct names;
@@ -22,6 +23,7 @@ struct node {
 	struct telling *telling;
 	struct usage_telling *usage;
 	struct leases *leases;
+	struct owned *owned;
 	struct lost *lost;
 	const struct node_sandboxes *sandboxes; /* NULL: they are not known yet */
 	void *sandboxes_arg;
@@ -42,6 +44,10 @@ struct lost *lost_new(struct node *n);
 void lost_free(struct lost *l);
 void lost_on_word(struct lost *l); /* before all others */
 void lost_look(struct lost *l);
+
+struct owned *owned_new(struct node *n);
+void owned_free(struct owned *o);
+void owned_look(struct owned *o); /* whether there is something to do */
 
 struct leases *leases_new(struct node *n);
 void leases_free(struct leases *l);

@@ -447,6 +447,31 @@ void node_take_key(struct node *n, const uint8_t key[32])
 	sealed_records_say(n->records);
 }
 
+bool node_has_key(const struct node *n)
+{
+	return has_key(n->records->sealed);
+}
+
+char *node_make_sealed(const struct node *n, const char *label, const char *text)
+{
+	return node_has_key(n)
+	               ? sealed_text_make(&n->records->sealed->key, label, text, strlen(text))
+	               : NULL;
+}
+
+int node_open_sealed(const struct node *n, const char *label, const char *sealed, char **ret,
+                     struct err *err)
+{
+	bool is_stale;
+
+	if (strlen(sealed) <= SEALED_MAX && node_has_key(n) &&
+	    sealed_text_open(&n->records->sealed->key, label, sealed, ret, &is_stale) >= 0)
+		return 0;
+	return err_set(err, ERR_CONFLICT, 0,
+	               "no node of this cluster has sealed it for this project, sandbox and "
+	               "generation: its row in the database was changed");
+}
+
 struct sealed_records *sealed_records_new(struct node *n)
 {
 	struct sealed_records *s = xnew0(struct sealed_records);

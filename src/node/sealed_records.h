@@ -48,6 +48,13 @@ void node_has_sealed(struct node *n, const struct node_sealed_kind *kind, void *
 void node_on_key_wanted(struct node *n, void (*fn)(void *arg), void *arg);
 void node_take_key(struct node *n, const uint8_t key[32]); /* NULL: there is none, for now */
 
+/* A text of another kind, sealed with the same key: the label says whose it is, and it opens with
+ * that alone. What is made is the caller's; NULL: there is no key, or no room. */
+bool node_has_key(const struct node *n);
+char *node_make_sealed(const struct node *n, const char *label, const char *text);
+must_check int node_open_sealed(const struct node *n, const char *label, const char *sealed,
+                                char **ret, struct err *err);
+
 /* The errnum of an err that says that another node has made a later state meanwhile. */
 #define NODE_CHANGED_MEANWHILE ESTALE
 /* The next state of it, for all nodes. Its version is made here: above what->version, and above all

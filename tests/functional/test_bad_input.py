@@ -23,6 +23,7 @@ CREATE = {
     "env": [*NOT_OBJECT, {"": "x"}, {"A=B": "x"}, {"A": 1}, {"A": "x\0y"}, {"A\0": "x"}, {"A": "x" * 300_000},
             {f"V{i}": "" for i in range(1025)}],
     "timeout_ms": [*NOT_COUNT, 0],
+    "on_node_loss": [*NOT_TEXT, "", "later", "restore"],
     "engine": [*NOT_TEXT, "", "qemu", "JAIL"],
     "min_grade": [*NOT_TEXT, "", "strong"],
     "language": [*NOT_TEXT, "", "cobol", "Python"],

@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 from harness.daemon import BUILD, ROOT, wait_for
 
-SCHEMA = [ROOT / "src" / "cluster" / name for name in ("schema.sql", "schema-2.sql", "schema-3.sql", "schema-4.sql", "schema-5.sql", "schema-6.sql", "schema-7.sql", "schema-8.sql", "schema-9.sql", "schema-10.sql")]
+SCHEMA = [ROOT / "src" / "cluster" / name for name in ("schema.sql", "schema-2.sql", "schema-3.sql", "schema-4.sql", "schema-5.sql", "schema-6.sql", "schema-7.sql", "schema-8.sql", "schema-9.sql", "schema-10.sql", "schema-11.sql")]
 FOR_NODES = {"hello", "join_node", "epoch_of", "beat", "lease", "take_name", "free_name", "claim", "lose", "invite", "use_invitation", "certificate_of", "requests", "certify", "directory", "cordon",
              "put_record", "changed", "take_create", "free_create", "taken", "named", "tell", "where", "list_others", "tell_batch", "list_of", "where_is", "once_of", "sample",
              "keep_parcel", "parcel_of", "drop_parcel", "object_key", "publish_template", "remove_template",
              "wrote", "written", "lease_many", "own_leases", "wanted", "take_rate", "ask_renewal", "end_renewal", "renewals_open", "answer_renewal",
              "publish_snapshot", "snapshot_of", "seen_snapshots", "remove_snapshot",
-             "object_rows", "tell_objects", "take_duty", "keep_duty", "end_duty", "marked_objects", "put_sealed", "tell_usage", "usage_of"}
+             "object_rows", "tell_objects", "take_duty", "keep_duty", "end_duty", "marked_objects", "put_sealed", "tell_usage", "usage_of",
+             "own", "disown", "owned_rows", "owned_row", "owner_of", "moved_rows", "take_over"}
 
 
 class Server:
@@ -134,7 +135,7 @@ def test_a_node_may_call_some_functions_and_read_nothing(two):
     may = two.ask("SELECT proname FROM pg_proc WHERE pronamespace = 'cluster'::regnamespace AND has_function_privilege('node', oid, 'EXECUTE')").split()
     assert set(may) == FOR_NODES
     tables = two.ask("SELECT relname FROM pg_class WHERE relnamespace = 'cluster'::regnamespace AND relkind = 'r'").split()
-    assert len(tables) == 27
+    assert len(tables) == 29
     for table in tables:
         for sql in (f"SELECT 1 FROM cluster.{table}", f"DELETE FROM cluster.{table}", f"TRUNCATE cluster.{table}"):
             assert "permission denied" in two.psql("-c", sql, user="node").stderr, sql
@@ -151,7 +152,9 @@ def test_a_node_may_call_some_functions_and_read_nothing(two):
                                   "list_others(1, {}, 'p', 1, '', 10, '{{}}')", "requests(1, {})", "certify(1, {}, 'i', 'c', NULL)", "directory(1, {})", "wrote(1, {})", "written(1, {})", "lease_many(1, {}, 1, '[]')",
                                   "own_leases(1, {}, 1, '', '')", "wanted(1, {})", "take_rate(1, {}, 1, 'prj_1', 1, 5)",
                                   "object_rows(1, {}, '')", "tell_objects(1, {}, 1, 's')", "take_duty(1, {}, 1, 'collect')", "keep_duty(1, {}, 1, 'collect', '[]')",
-                                  "end_duty(1, {}, 1, 'collect', '{{}}', 60)", "marked_objects(1, {})"])
+                                  "end_duty(1, {}, 1, 'collect', '{{}}', 60)", "marked_objects(1, {})",
+                                  "own(1, {}, 1, 'sb_1', 'prj_1', 0, 'sn_1', 0, 'x')", "disown(1, {}, 1, 'sb_1', 'prj_1')", "owned_rows(1, {}, '')", "owned_row(1, {}, 'sb_1')", "owner_of(1, {}, 'sb_1')",
+                                  "moved_rows(1, {}, '')", "take_over(1, {}, 1, 10)"])
 def test_who_does_not_know_a_nodes_secret_does_nothing_in_its_name(two, call):
     for secret in ("repeat('2', 32)", "''", "NULL"):
         r = two.psql("-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose", "-c", f"SELECT cluster.{call.format(secret)}", user="node")
@@ -280,3 +283,113 @@ def test_many_changes_come_in_parts_and_none_is_missed(two):
         if after == got["newest"]:
             break
     assert seen == [f"prj_{i}" for i in range(150)]
+
+
+@pytest.fixture
+def owning(two):
+    """Node 1 has a sandbox that outlives it: with a name, an idempotency key, a row of the directory and two generations."""
+    jsonb(two, f"put_record({one(1)}, 'project', 'prj_1', 'prj_1', 'n', '{{}}', false)")
+    for i in (1, 2):
+        assert jsonb(two, f"publish_snapshot({one(1)}, 'sn_{i}', 'prj_1', 'sb_1', 0, '{{\"files\": {{}}}}')")["result"] == "ok"
+    assert jsonb(two, f"take_create({one(1)}, 1, 'prj_1', 'sb_1', 'n', 'k', 'd')") == {"result": "ok"}
+    assert jsonb(two, f"tell_batch({one(1)}, 5, 5, '[{{\"id\": \"sb_1\", \"project_id\": \"prj_1\", \"row\": {{\"created_us\": 5}}}}]', '[]', true)")["result"] == "ok"
+    assert own(two, 1, 0, "sn_1") == {"result": "ok", "term": 1}
+    return two
+
+
+def own(two, node, term, generation, sandbox="sb_1", project="prj_1", epoch=1, age_ms=0):
+    return jsonb(two, f"own({node}, repeat('{node}', 32), {epoch}, '{sandbox}', '{project}', {term}, '{generation}', {age_ms}, 'sealed {generation}')")
+
+
+def take(two, node, epoch=1, most=50):
+    return jsonb(two, f"take_over({node}, repeat('{node}', 32), {epoch}, {most})")
+
+
+def claim(two, by, of, epoch=1, number=1):
+    assert two.ask(f"SELECT cluster.claim({by}, repeat('{by}', 32), {epoch}, {of}, 1, {number}, cluster.server())") == "t"
+
+
+def test_only_its_owner_says_what_generation_a_sandbox_has(owning):
+    assert own(owning, 1, 1, "sn_2", age_ms=5000) == {"result": "ok", "term": 1}
+    assert own(owning, 2, 1, "sn_1") == {"result": "moved", "node": 1, "term": 1}
+    assert own(owning, 2, 0, "sn_1") == {"result": "moved", "node": 1, "term": 1}
+    assert own(owning, 1, 2, "sn_1")["result"] == "moved"  # of a term that is not its own
+    assert own(owning, 1, 1, "sn_1", epoch=7) == {"result": "stale"}
+    assert own(owning, 1, 1, "sn_9") == {"result": "no_snapshot"}  # that is not durable
+    assert own(owning, 1, 0, "sn_1", sandbox="sb_2") == {"result": "no_snapshot"}  # that is another's
+    assert own(owning, 1, 0, "sn_1", sandbox="sb_2", project="prj_9") == {"result": "no_project"}
+    assert jsonb(owning, "owned_rows(1, repeat('1', 32), '')")["rows"] == [{"id": "sb_1", "term": 1, "generation": "sn_2"}]
+    assert jsonb(owning, "owned_rows(2, repeat('2', 32), '')")["rows"] == [] and jsonb(owning, "owned_row(2, repeat('2', 32), 'sb_1')") == {"row": None}
+    assert jsonb(owning, "owner_of(2, repeat('2', 32), 'sb_1')") == {"node": 1, "term": 1, "is_gone": False} and jsonb(owning, "owner_of(2, repeat('2', 32), 'sb_9')")["node"] is None
+    assert owning.ask("SELECT clock_timestamp() - taken_at BETWEEN '5s' AND '60s' FROM cluster.owned") == "t"
+
+
+def test_a_node_that_lives_loses_nothing_and_one_that_is_claimed_loses_all_at_once(owning):
+    assert take(owning, 2) == {"result": "ok", "n": 0}
+    claim(owning, 2, 1)
+    assert own(owning, 1, 1, "sn_2") == {"result": "stale"}
+    assert take(owning, 2, epoch=9) == {"result": "stale"}
+    assert take(owning, 2) == {"result": "ok", "n": 1} and take(owning, 2) == {"result": "ok", "n": 0}
+    row = jsonb(owning, "owned_row(2, repeat('2', 32), 'sb_1')")["row"]
+    assert (row["term"], row["generation"], row["sealed"], row["from"]) == (2, "sn_1", "sealed sn_1", None) and row["lost_ms"] >= 0
+    assert owning.ask("SELECT (SELECT node FROM cluster.names), (SELECT node FROM cluster.once), (SELECT node FROM cluster.sandboxes)") == "2|2|2"
+    # It comes back, and may not go on with it.
+    assert owning.ask("SELECT cluster.join_node(1, repeat('1', 32), 2, 2, false)") == "3"
+    assert own(owning, 1, 1, "sn_2", epoch=3) == {"result": "moved", "node": 2, "term": 2}
+    assert jsonb(owning, "disown(1, repeat('1', 32), 3, 'sb_1', 'prj_1')") == {"result": "moved", "node": 2}
+    assert jsonb(owning, "moved_rows(1, repeat('1', 32), '')")["rows"] == [{"id": "sb_1", "node": 2}] and jsonb(owning, "moved_rows(2, repeat('2', 32), '')")["rows"] == []
+    assert own(owning, 2, 2, "sn_2") == {"result": "ok", "term": 2}
+
+
+def test_what_a_node_has_again_is_of_another_term(owning):
+    claim(owning, 2, 1)
+    assert take(owning, 2)["n"] == 1
+    assert owning.ask("SELECT cluster.join_node(1, repeat('1', 32), 2, 2, false)") == "3"
+    claim(owning, 1, 2, epoch=3)
+    assert take(owning, 1, epoch=3)["n"] == 1
+    assert own(owning, 1, 1, "sn_2", epoch=3) == {"result": "moved", "node": 1, "term": 3}
+    assert own(owning, 1, 3, "sn_2", epoch=3) == {"result": "ok", "term": 3}
+
+
+def test_a_node_that_is_back_before_anybody_has_taken_keeps_all(owning):
+    claim(owning, 2, 1)
+    assert owning.ask("SELECT cluster.join_node(1, repeat('1', 32), 2, 2, false)") == "3"
+    assert take(owning, 2) == {"result": "ok", "n": 0}
+    assert own(owning, 1, 1, "sn_2", epoch=3)["result"] == "ok"
+
+
+def test_a_join_and_a_takeover_come_one_behind_the_other(owning):
+    claim(owning, 2, 1)
+    with Session(owning) as taker, Session(owning) as node:
+        taker.say("BEGIN")
+        assert json.loads(taker.ask("SELECT cluster.take_over(2, repeat('2', 32), 1, 50)"))["n"] == 1
+        node.say("SELECT cluster.join_node(1, repeat('1', 32), 2, 2, false)")
+        wait_for(lambda: owning.ask("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == "1", 20, "a join that waits")
+        taker.say("COMMIT")
+        assert node.hear() == "3"
+    assert jsonb(owning, "owned_rows(1, repeat('1', 32), '')")["rows"] == []
+
+
+def test_a_deleted_sandbox_is_never_taken_and_late_words_do_not_bring_it_back(owning):
+    disown = f"disown({one(1)}, 'sb_1', 'prj_1')"
+    assert jsonb(owning, disown) == {"result": "ok"} and jsonb(owning, disown) == {"result": "ok"}
+    assert own(owning, 1, 1, "sn_2") == {"result": "gone"} and own(owning, 1, 0, "sn_2") == {"result": "gone"}
+    assert owning.ask("SELECT string_agg(id, ',') FROM cluster.snapshots WHERE gone_at IS NULL") == "sn_2"
+    claim(owning, 2, 1)
+    assert take(owning, 2) == {"result": "ok", "n": 0}
+
+
+def test_what_a_removed_node_had_waits_for_another_owner(owning):
+    assert owning.ask("SELECT cluster.lose(2, repeat('2', 32), 1, 1, 1, 1, cluster.server())") == "t"
+    owning.ask("DELETE FROM cluster.nodes WHERE node = 1")
+    assert take(owning, 2) == {"result": "ok", "n": 1}
+    assert jsonb(owning, "owned_row(2, repeat('2', 32), 'sb_1')")["row"]["generation"] == "sn_1"
+    assert owning.ask("SELECT count(*) FROM cluster.left_owners") == "0"
+    # Nobody has its tag any more, so all others must know where it is.
+    assert owning.ask("SELECT cluster.add_node('node3:7071', repeat('3', 32), ARRAY[3])") == "3"
+    assert jsonb(owning, "moved_rows(3, repeat('3', 32), '')")["rows"] == [{"id": "sb_1", "node": 2}] and jsonb(owning, "moved_rows(2, repeat('2', 32), '')")["rows"] == []
+
+
+def test_a_removed_project_owns_nothing(owning):
+    jsonb(owning, f"put_record({one(1)}, 'project', 'prj_1', 'prj_1', NULL, '{{}}', true)")
+    assert owning.ask("SELECT count(*) FROM cluster.owned") == "0"

@@ -30,6 +30,7 @@ NOT_TYPED = {
     "docs/guides/cluster.md": [
         ("make up-cluster", "tests/functional/test_up_cluster.py does it under another name"),
         ("apt install", "machines of yours; make test-deb installs the packages"),
+        ("--on-node-loss", "machines of yours; tests/functional/test_cluster_restore.py does it with daemons here"),
         ("cloche cluster", "machines of yours; tests/functional/test_cluster_member.py makes a cluster of daemons here"),
         ("cloche node", "machines of yours; tests/functional/test_cluster_operation.py cordons and removes nodes"),
         ("example.com", "machines of yours; tests/functional/test_up_cluster.py does the same behind its balancer"),

@@ -7,7 +7,7 @@ import shutil
 
 from cloche import Client
 
-from .cluster import Node
+from .cluster import FENCE_AFTER_S, Node
 from .daemon import Daemon, call, children_of, free_port, read_text, wait_for
 from .running import running
 
@@ -64,7 +64,7 @@ def reached(here, there, key):
 
 
 @contextlib.contextmanager
-def cluster_of(database, *names, options=lambda name: (), reached_by=lambda name, database: database, lost_after_s=LOST_AFTER_S, rm=True,
+def cluster_of(database, *names, options=lambda name: (), reached_by=lambda name, database: database, lost_after_s=LOST_AFTER_S, fence_after_s=FENCE_AFTER_S, rm=True,
                around=lambda daemon: contextlib.nullcontext()):
     """Nodes of these names, of which each reaches each; the first one's key opens all. options: of a node's daemon, by its name; around: what is there from
     before that daemon's start until behind its stop."""
@@ -75,7 +75,7 @@ def cluster_of(database, *names, options=lambda name: (), reached_by=lambda name
         first, *others = nodes
         for n in nodes:
             n.await_problem("not_joined")
-        first.init(database.owner("one"), lost_after_s=lost_after_s)
+        first.init(database.owner("one"), fence_after_s=fence_after_s, lost_after_s=lost_after_s)
         first.await_state("held")
         for n in others:
             n.join(first.ask("cluster", "invite")["token"])

@@ -57,6 +57,8 @@ class SandboxFields(TypedDict, total=False):
     """What happens after `idle_timeout`. Default: the same as `on_timeout`. A sandbox that was paused by it is resumed by the next call."""
     persistent: Optional[bool]
     """Keep its files when it stops. The next call starts it again from them; only delete() removes them."""
+    on_node_loss: Optional[str]
+    """Of a persistent one in a cluster, when its node is silent: "end" (the default), or "restore": another node runs it, with its last durable files."""
     auto_resume: Optional[bool]
     """A call resumes it when it is paused in memory. From a pause on disk, every call does."""
     paused_time_counts: Optional[bool]

@@ -161,6 +161,7 @@ def create_body(
     on_timeout: Optional[str] = None,
     on_idle: Optional[str] = None,
     persistent: Optional[bool] = None,
+    on_node_loss: Optional[str] = None,
     auto_resume: Optional[bool] = None,
     paused_time_counts: Optional[bool] = None,
     get_or_create: Optional[bool] = None,
@@ -193,6 +194,7 @@ def create_body(
         "on_timeout": on_timeout,
         "on_idle": on_idle,
         "persistent": persistent,
+        "on_node_loss": on_node_loss,
         "auto_resume": auto_resume,
         "paused_time_counts": paused_time_counts,
         "get_or_create": get_or_create,
@@ -313,6 +315,9 @@ class SandboxInfo:
     group: Optional[str]  # whose members it reaches
     alias: Optional[str]  # its host name there
     results: Optional[Sequence[Mapping[str, Any]]]  # what is kept of it when it has ended
+    on_node_loss: str  # "end" or "restore"
+    generation: Optional[Mapping[str, Any]]  # its newest durable files: id, taken_us
+    restored: Optional[Mapping[str, Any]]  # the last time that another node had to go on with it: generation, lost_ms, at_us
     raw: Mapping[str, Any]
 
     @classmethod
@@ -338,6 +343,9 @@ class SandboxInfo:
             group=j.get("group"),
             alias=j.get("alias"),
             results=j.get("results"),
+            on_node_loss=j.get("on_node_loss", "end"),
+            generation=j.get("generation"),
+            restored=j.get("restored"),
             raw=j,
         )
 

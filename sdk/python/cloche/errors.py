@@ -218,6 +218,12 @@ class ClusterUnavailable(ClocheError):
     code = "cluster_unavailable"
 
 
+class Fenced(ClocheError):
+    """The sandbox stands still: its node is cut off from the cluster's database, and another node may run it. Try again in a few seconds."""
+
+    code = "fenced"
+
+
 class GuestError(ClocheError):
     """The agent in the sandbox broke the protocol or died."""
 

@@ -105,6 +105,8 @@ export class DiskFull extends ClocheError {}
 export class HostDiskFull extends DiskFull {}
 /** The nodes of the cluster cannot reach their database. Calls to sandboxes and creates without a name still work. */
 export class ClusterUnavailable extends ClocheError {}
+/** The sandbox stands still: its node is cut off from the cluster's database, and another node may run it. Try again in a few seconds. */
+export class Fenced extends ClocheError {}
 /** The agent in the sandbox broke the protocol or died. */
 export class GuestError extends ClocheError {}
 export class InternalError extends ClocheError {}
@@ -199,6 +201,7 @@ const BY_CODE: Record<string, new (message: string, facts: ErrorFacts) => Cloche
   host_disk_full: HostDiskFull,
   node_unreachable: NodeUnreachable,
   cluster_unavailable: ClusterUnavailable,
+  fenced: Fenced,
   guest_error: GuestError,
   internal: InternalError,
   quota_exceeded: QuotaError,

@@ -27,6 +27,7 @@ const FIELDS: Names<SandboxFields & OtherSpellings> = {
   onTimeout: 1,
   onIdle: 1,
   persistent: 1,
+  onNodeLoss: 1,
   autoResume: 1,
   pausedTimeCounts: 1,
   engine: 1,

@@ -81,6 +81,10 @@ export interface SandboxFields {
   onIdle?: "delete" | "stop" | "pause";
   /** Keep its files when it stops. The next call starts it again from them; only delete() removes them. */
   persistent?: boolean;
+  /**
+   * Of a persistent one in a cluster, when its node is silent. Default: "end". "restore": another node runs it, with its last durable files.
+   */
+  onNodeLoss?: "end" | "restore";
   /** A call resumes it when it is paused in memory. From a pause on disk, every call does. */
   autoResume?: boolean;
   /** Its lifetime goes on while it is paused, and `onTimeout` can happen then. */
@@ -139,6 +143,11 @@ export class SandboxInfo {
   /** Why it ended; null while it runs or is paused. */
   readonly ended: Ended | null;
   readonly persistent: boolean;
+  readonly onNodeLoss: "end" | "restore";
+  /** Its newest durable files, with which another node would go on. */
+  readonly generation: { id: string; taken_us: number } | null;
+  /** The last time that another node had to go on with it. */
+  readonly restored: { generation: string; lost_ms: number; at_us: number } | null;
   readonly resumes: number;
   /** Whether the call that returned this created it. */
   readonly created: boolean;
@@ -165,6 +174,9 @@ export class SandboxInfo {
     this.expiresAt = raw["expires_us"] ? new Date(raw["expires_us"] / 1000) : null;
     this.ended = raw["ended"] ?? null;
     this.persistent = raw["persistent"] ?? false;
+    this.onNodeLoss = raw["on_node_loss"] ?? "end";
+    this.generation = raw["generation"] ?? null;
+    this.restored = raw["restored"] ?? null;
     this.resumes = raw["resumes"] ?? 0;
     this.created = raw["created"] ?? false;
     this.resumed = raw["resumed"] ?? false;
@@ -208,6 +220,7 @@ export function createBody(options: SandboxFields): Json {
     on_timeout: options.onTimeout,
     on_idle: options.onIdle,
     persistent: options.persistent,
+    on_node_loss: options.onNodeLoss,
     auto_resume: options.autoResume,
     paused_time_counts: options.pausedTimeCounts,
     engine: options.engine,

@@ -300,6 +300,7 @@ int body_read_create(const json_t *body, struct sandbox_spec *ret, bool *ret_get
 		{"idle_timeout_ms", JSON_FIELD_U64,    &ret->idle_timeout_ms, .max = TIMEOUT_MS_MAX},
 		{"on_timeout",      JSON_FIELD_STRING, &ret->on_timeout},
 		{"on_idle",         JSON_FIELD_STRING, &ret->on_idle},
+		{"on_node_loss",    JSON_FIELD_STRING, &ret->on_node_loss},
 		{"persistent",      JSON_FIELD_BOOL,   &ret->is_persistent},
 		{"auto_resume",     JSON_FIELD_BOOL,   &ret->auto_resumes},
 		{"paused_time_counts", JSON_FIELD_BOOL, &ret->counts_paused},

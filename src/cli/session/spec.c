@@ -268,6 +268,7 @@ void life_opts_to_json(const struct life_opts *l, json_t *body)
 	put_number(body, "idle_timeout_ms", l->idle_timeout_ms);
 	put_text(body, "on_timeout", l->on_timeout);
 	put_text(body, "on_idle", l->on_idle);
+	put_text(body, "on_node_loss", l->on_node_loss);
 	put_flag(body, "persistent", l->is_persistent);
 	put_flag(body, "auto_resume", l->auto_resumes);
 	put_flag(body, "paused_time_counts", l->counts_paused);

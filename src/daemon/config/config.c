@@ -115,6 +115,7 @@ void config_init(struct config *c)
 		.events_age_ms = 30 * DAY_MS,
 		.cluster_certificate_ms = 397 * DAY_MS,
 		.cluster_objects_collect_ms = DAY_MS / 4,
+		.cluster_generation_ms = 60000,
 		.cluster_objects_collect_most = 50,
 		.events_bytes = 256 * MIB,
 		.events_count = 1000000,

@@ -106,6 +106,7 @@ struct config {
 	char *cluster_objects_endpoint, *cluster_objects_region; /* or NULL, as the next two */
 	char *cluster_objects_credentials, *cluster_objects_ca;  /* files */
 	uint64_t cluster_objects_collect_ms;   /* between two collections; 0: none */
+	uint64_t cluster_generation_ms;        /* between two of a sandbox that outlives its node */
 	uint32_t cluster_objects_collect_most; /* percent of all that may go at once */
 	char **webhooks_allow; /* ranges that are not public, and may be sent to; or NULL */
 	/* The quota of each project; UINT64_MAX (CPUs: 0) = unlimited. */

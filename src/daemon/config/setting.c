@@ -111,6 +111,7 @@ const struct setting settings[] = {
 	{"cluster", "objects_region", "cluster-objects-region", SETTING_STRING, AT(cluster_objects_region), 0, 0, "region of the bucket (default us-east-1)"},
 	{"cluster", "objects_credentials", "cluster-objects-credentials", SETTING_STRING, AT(cluster_objects_credentials), 0, 0, "file with the keys for the bucket, as ~/.aws/credentials is written"},
 	{"cluster", "objects_ca", "cluster-objects-ca", SETTING_STRING, AT(cluster_objects_ca), 0, 0, "file with the authority of the S3 server's certificate (default: those that the host trusts)"},
+	{"cluster", "generation_every", "cluster-generation-every", SETTING_DURATION, AT(cluster_generation_ms), 1000, DAY_MS, "how often the files of a sandbox with on_node_loss \"restore\" are sent to the store of objects while it changes them"},
 	{"cluster", "objects_collect", "cluster-objects-collect", SETTING_DURATION, AT(cluster_objects_collect_ms), 0, 30 * DAY_MS, "time between two collections of what nobody needs in the store of objects; one node does it for all; 0s: not this one"},
 	{"cluster", "objects_collect_most", "cluster-objects-collect-most", SETTING_COUNT, AT(cluster_objects_collect_most), 1, 100, "the most of all objects that one collection may remove, in percent; if it would be more, nothing is removed and the cluster's status says so"},
 	{"pool", "min", "pool-min", SETTING_COUNT, AT(pool_min), 0, POOL_MAX, "least number of sandboxes that are made ahead"},

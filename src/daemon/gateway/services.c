@@ -352,6 +352,7 @@ static int open_fleet(struct gateway *g, struct err *err)
 		.quota = g->quota,
 		.is_cordoned = is_cordoned,
 		.is_cordoned_arg = g,
+		.has_objects = c->cluster_objects != NULL,
 		.shares = g->shares,
 		.secrets = g->secrets,
 		.identity = g->identity,
@@ -393,6 +394,7 @@ static int open_builds(struct gateway *g, struct err *err)
 		.plan_foreign = compat_plan_build,
 		.cache_bytes_max = c->templates_cache,
 		.sets_bytes_max = c->templates_packages,
+		.generation_every_ms = c->cluster_generation_ms,
 	};
 
 	return builds_open(&config, &g->builds, err);

@@ -26,10 +26,10 @@
 
 extern const unsigned char cluster_schema[], cluster_schema_2[], cluster_schema_3[],
 	cluster_schema_4[], cluster_schema_5[], cluster_schema_6[], cluster_schema_7[],
-	cluster_schema_8[], cluster_schema_9[], cluster_schema_10[];
+	cluster_schema_8[], cluster_schema_9[], cluster_schema_10[], cluster_schema_11[];
 extern const size_t cluster_schema_len, cluster_schema_2_len, cluster_schema_3_len,
 	cluster_schema_4_len, cluster_schema_5_len, cluster_schema_6_len, cluster_schema_7_len,
-	cluster_schema_8_len, cluster_schema_9_len, cluster_schema_10_len;
+	cluster_schema_8_len, cluster_schema_9_len, cluster_schema_10_len, cluster_schema_11_len;
 
 /* The first makes number 1; each of the others only adds to the one before it, and says its number
  * in the database itself. */
@@ -37,11 +37,12 @@ static const struct {
 	const unsigned char *text;
 	const size_t *len;
 } schema_steps[] = {
-	{cluster_schema, &cluster_schema_len},     {cluster_schema_2, &cluster_schema_2_len},
-	{cluster_schema_3, &cluster_schema_3_len}, {cluster_schema_4, &cluster_schema_4_len},
-	{cluster_schema_5, &cluster_schema_5_len}, {cluster_schema_6, &cluster_schema_6_len},
-	{cluster_schema_7, &cluster_schema_7_len}, {cluster_schema_8, &cluster_schema_8_len},
-	{cluster_schema_9, &cluster_schema_9_len}, {cluster_schema_10, &cluster_schema_10_len},
+	{cluster_schema, &cluster_schema_len},       {cluster_schema_2, &cluster_schema_2_len},
+	{cluster_schema_3, &cluster_schema_3_len},   {cluster_schema_4, &cluster_schema_4_len},
+	{cluster_schema_5, &cluster_schema_5_len},   {cluster_schema_6, &cluster_schema_6_len},
+	{cluster_schema_7, &cluster_schema_7_len},   {cluster_schema_8, &cluster_schema_8_len},
+	{cluster_schema_9, &cluster_schema_9_len},   {cluster_schema_10, &cluster_schema_10_len},
+	{cluster_schema_11, &cluster_schema_11_len},
 };
 static_assert(ARRAY_SIZE(schema_steps) == MEMBER_SCHEMA, "a step for each number");
 

@@ -8,6 +8,7 @@
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/fleet/fleet_private.h"
 #include "sandbox/lifecycle/lifecycle.h"
+#include "sandbox/lifecycle/restorable.h"
 #include "sandbox/lifecycle/results.h"
 #include "sandbox/model/owner.h"
 #include "sandbox/model/registry.h"
@@ -387,4 +388,5 @@ void fleet_share_names(struct fleet *fleet)
 
 	node_has_sandboxes(fleet->config.node, &sandboxes, fleet);
 	directory_rows_open(fleet);
+	restorables_open(fleet);
 }

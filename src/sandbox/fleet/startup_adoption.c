@@ -216,8 +216,8 @@ static void settle_creating(struct sandbox *s, bool is_alive)
 /* Whether the files of a sandbox that does not run are missing. */
 static bool has_lost_files(const struct adoption *a, const struct sandbox *s)
 {
-	return s->is_kept && !s->rolls_to[0] && !is_known(a->kept, s->id) &&
-	       !is_known(a->alive, s->id);
+	return s->is_kept && !s->rolls_to[0] && !s->outlive.origin[0] &&
+	       !is_known(a->kept, s->id) && !is_known(a->alive, s->id);
 }
 
 static void rejoin(struct adoption *a, struct sandbox *s)

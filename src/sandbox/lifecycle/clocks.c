@@ -93,6 +93,10 @@ static void on_lifetime(struct loop *loop, void *arg)
 	}
 	if (is_done_at_rest(s))
 		return;
+	if (s->outlive.is_closed) {
+		loop_timer_set_in(s->lifetime, LOOK_AGAIN_US);
+		return;
+	}
 	(void)snprintf(message, sizeof(message), "its lifetime of %" PRIu64 " ms was up",
 	               s->timeout_ms);
 	act(s, s->on_timeout, END_TIMEOUT,
@@ -119,7 +123,7 @@ static void on_idle(struct loop *loop, void *arg)
 	struct sandbox *s = arg;
 	char message[80];
 
-	if (s->state == SANDBOX_CREATING || is_busy(s))
+	if (s->state == SANDBOX_CREATING || is_busy(s) || s->outlive.is_closed)
 		sandbox_touch(s);
 	if (loop_now_us(loop) < s->active_us + s->idle_timeout_ms * MILLISECOND_US) {
 		arm(s);

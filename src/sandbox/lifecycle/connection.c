@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/lifecycle/lifecycle.h"
+#include "sandbox/lifecycle/restorable.h"
 #include "sandbox/lifecycle/results.h"
 #include "sandbox/model/owner.h"
 #include "sandbox/model/registry.h"
@@ -50,6 +51,8 @@ void sandbox_move(struct sandbox *s, enum sandbox_phase next)
 	if (to == SANDBOX_RUNNING)
 		owner_tell(s);
 	emit_moved(s, from);
+	if (to == SANDBOX_RUNNING)
+		restorable_look(s);
 }
 
 static int save(void *arg, struct err *err)
@@ -204,7 +207,7 @@ static bool is_still(void *arg)
 	const struct sandbox *s = arg;
 
 	return engine_traits(s->engine)->has_own_kernel &&
-	       (s->state == SANDBOX_PAUSING || s->state == SANDBOX_PAUSED);
+	       (s->state == SANDBOX_PAUSING || s->state == SANDBOX_PAUSED || s->outlive.is_closed);
 }
 
 /* An agent on the host's kernel can be held up only by that kernel, never by programs inside. */

@@ -172,6 +172,7 @@ static void set_owner(struct sandbox *s, const char *project_id, const struct sa
 	(void)!rules_on_timeout(spec->on_timeout, spec->is_persistent, &s->on_timeout, NULL);
 	(void)!rules_on_idle(spec->on_idle, &s->on_idle, NULL);
 	s->is_persistent = s->is_kept = spec->is_persistent;
+	(void)!rules_on_node_loss(s->fleet, spec, &s->on_node_loss, NULL);
 	s->auto_resumes = spec->auto_resumes;
 	s->counts_paused = spec->counts_paused;
 	s->ends_with_caller = spec->ends_with_caller;

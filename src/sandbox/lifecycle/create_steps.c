@@ -126,7 +126,7 @@ int create_ask_guest(struct sandbox *s, struct err *err)
 	memcpy(req.create.shown, s->shown, sizeof(req.create.shown));
 	memcpy(req.create.volumes, s->volumes, sizeof(req.create.volumes));
 	req.create.keeper = s->is_persistent ? store_number(s->fleet->config.store) : 0;
-	req.create.is_resumed = s->resumes > 0 && s->is_persistent;
+	req.create.is_resumed = s->resumes > 0 && s->is_persistent && !s->outlive.origin[0];
 	if (s->rolls_to[0])
 		memcpy(req.create.snapshot, s->rolls_to, sizeof(req.create.snapshot));
 	else if (s->paused_in[0])

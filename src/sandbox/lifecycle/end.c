@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/lifecycle/lifecycle.h"
+#include "sandbox/lifecycle/restorable.h"
 #include "sandbox/lifecycle/results.h"
 #include "sandbox/model/registry.h"
 #include "sandbox/network/network.h"
@@ -137,8 +138,9 @@ static void on_stop_reply(const struct msg_reply *reply, void *arg)
 static void ask_delete(struct sandbox *s)
 {
 	struct err err;
-	int r = s->is_kept ? sandbox_ask(s, MSG_STOP, on_stop_reply, &err)
-	                   : sandbox_ask(s, MSG_DELETE, on_delete_reply, &err);
+	int r = s->is_kept && !s->outlive.origin[0] /* else its files are not all there */
+	                ? sandbox_ask(s, MSG_STOP, on_stop_reply, &err)
+	                : sandbox_ask(s, MSG_DELETE, on_delete_reply, &err);
 
 	if (r == 0)
 		return;
@@ -169,16 +171,15 @@ static const struct life_step end_steps[] = {
 	{"results", results_collect}, /* its programs still run */
 	{"parts", end_parts},         /* what waits for it, runs in it or is connected to it */
 	{"guest", ask_delete},        /* asked again until the broker confirms */
+	{"owner", restorable_disown}, /* nobody restores it once it is said to be deleted */
 	{"callers", settle_callers},  /* tells those that wait for it to run */
 	{"execs", remove_execs},      /* and their output, if it is deleted */
 	{"record", close_end},        /* tells those that wait for its end */
 };
 /* For a sandbox that the broker does not know. */
 static const struct life_step end_steps_without_guest[] = {
-	{"parts", end_parts},
-	{"callers", settle_callers},
-	{"execs", remove_execs},
-	{"record", close_end},
+	{"parts", end_parts},    {"owner", restorable_disown}, {"callers", settle_callers},
+	{"execs", remove_execs}, {"record", close_end},
 };
 
 /* phase: ending or undoing. */

@@ -10,6 +10,7 @@
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/lifecycle/create_source.h"
 #include "sandbox/lifecycle/lifecycle.h"
+#include "sandbox/lifecycle/restorable.h"
 #include "sandbox/lifecycle/results.h"
 #include "sandbox/model/owner.h"
 #include "sandbox/network/network.h"
@@ -92,6 +93,7 @@ static const struct sandbox_part {
 	{"connection", connection_init, connection_rejoin,  NULL,                connection_end, connection_done},
 	{"rollback",   NULL,            NULL,               rollback_on_running, NULL,           NULL},
 	{"pause",      NULL,            pause_rejoin,       pause_on_running,    pause_cancel,   pause_done},
+	{"fence",      NULL,            restorable_adopt,   restorable_on_running, restorable_cancel, restorable_free},
 	{"end",        end_init,        NULL,               NULL,                NULL,           end_done},
 	/* clang-format on */
 };

@@ -6,6 +6,7 @@
  * to the agent was lost and is being made again, waits there too.
  */
 #include "sandbox/lifecycle/lifecycle.h"
+#include "sandbox/lifecycle/restorable.h"
 #include "sandbox/model/ceiling.h"
 #include "sandbox/model/registry.h"
 #include "sandbox/storage/storage.h"
@@ -13,8 +14,10 @@
 
 int resume_check(struct sandbox *s, struct err *err)
 {
-	int r = create_check_room(s->fleet, err);
+	int r = sandbox_check_fence(s, err);
 
+	if (r == 0)
+		r = create_check_room(s->fleet, err);
 	if (r == 0) /* they may have come down while it was at rest */
 		r = ceiling_check(s->fleet, s->project_id, s->key_id, &s->limits, s->timeout_ms,
 		                  err);
@@ -23,8 +26,10 @@ int resume_check(struct sandbox *s, struct err *err)
 	return r < 0 ? r : account_admit_resume(s, err);
 }
 
-static void start_again(struct sandbox *s)
+void resume_go_on(struct sandbox *s)
 {
+	if (restorable_bring(s))
+		return;
 	s->end.at_us = 0;
 	s->end.cause = END_NONE;
 	clocks_await(s);
@@ -63,7 +68,7 @@ int sandbox_resume(struct sandbox *s, sandbox_done_fn done, void *arg, struct er
 		if (r < 0)
 			return r;
 		sandbox_wait(&s->callers, done, arg);
-		start_again(s);
+		resume_go_on(s);
 		return 0;
 	}
 	sandbox_wait(&s->callers, done, arg);
@@ -95,5 +100,5 @@ void resume_on_ended(struct sandbox *s)
 	if ((s->is_kept ? resume_check(s, &err) : sandbox_has_ended(s, &err)) < 0)
 		sandbox_tell_all(s, &s->callers, &err);
 	else
-		start_again(s);
+		resume_go_on(s);
 }

@@ -88,8 +88,11 @@ void rollback_on_running(struct sandbox *s)
 	memcpy(s->snapshot_id, s->rolls_to, sizeof(s->snapshot_id));
 	s->rolls_to[0] = '\0';
 	s->is_kept = s->is_persistent;
-	s->base_bytes = sn && !sn->is_unshared ? sn->bytes : 0;
-	emit_rolled_back(s);
+	s->base_bytes = sn && !sn->is_unshared && !sn->is_generation ? sn->bytes : 0;
+	if (s->outlive.origin[0])
+		s->outlive.origin[0] = '\0'; /* emitted when it was restored */
+	else
+		emit_rolled_back(s);
 	if (last[0])
 		snapshot_drop_unused(s->fleet, last);
 }

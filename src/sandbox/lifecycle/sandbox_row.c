@@ -6,9 +6,10 @@
 #include "base/clock.h"
 #include "base/json/row_fields.h"
 #include "base/log.h"
-#include "node/node.h"
+#include "node/owned.h"
 #include "sandbox/lifecycle/create_source.h"
 #include "sandbox/lifecycle/lifecycle.h"
+#include "sandbox/lifecycle/restorable.h"
 #include "sandbox/lifecycle/results.h"
 #include "sandbox/model/create_rules.h"
 #include "sandbox/model/limits_json.h"
@@ -58,6 +59,16 @@ static const struct row_field fields[] = {
 	FIELD("base_bytes",       ROW_U64,    base_bytes),
 	FIELD("rolls_to",         ROW_TEXT,   rolls_to),
 	FIELD("paused_in",        ROW_TEXT,   paused_in),
+	FIELD("on_node_loss",     ROW_U32,    on_node_loss, .max = ON_NODE_LOSS_COUNT - 1),
+	FIELD("is_owned",         ROW_BOOL,   outlive.is_asked),
+	FIELD("term",             ROW_U64,    outlive.term),
+	FIELD("generation",       ROW_TEXT,   outlive.generation),
+	FIELD("generation_us",    ROW_U64,    outlive.generation_us),
+	FIELD("generation_rest",  ROW_U64,    outlive.rest),
+	FIELD("origin",           ROW_TEXT,   outlive.origin),
+	FIELD("restored_from",    ROW_TEXT,   outlive.restored_from),
+	FIELD("restored_us",      ROW_U64,    outlive.restored_us),
+	FIELD("lost_ms",          ROW_U64,    outlive.lost_ms),
 	FIELD("pause_cause",      ROW_U32,    pause_cause, .max = END_CAUSE_COUNT - 1),
 	FIELD("packages",         ROW_ARRAY,  packages, .max = UINT32_MAX),
 	FIELD("notes",            ROW_OBJECT, notes),
@@ -76,11 +87,12 @@ static const struct row_field isolation_fields[] = {
 };
 /* clang-format on */
 
-static int row_json(const struct sandbox *s, struct buf *out)
+/* is_open: it is sealed as a whole, under a key that other nodes have. */
+static int row_json(const struct sandbox *s, bool is_open, struct buf *out)
 {
 	struct json_writer w;
 	char hex[DIGEST_HEX];
-	int r;
+	int r = 0;
 
 	digest_to_hex(&s->image, hex);
 	json_writer_init(&w, out);
@@ -94,10 +106,32 @@ static int row_json(const struct sandbox *s, struct buf *out)
 	row_fields_put(isolation_fields, ARRAY_SIZE(isolation_fields), &s->isolation, &w);
 	json_close_object(&w);
 	port_rows_to_json(s, &w);
-	r = network_put_row(s, &w, "network");
+	if (is_open && s->network)
+		policy_write(network_policy(s), &w, "network", SECRETS_SHOWN);
+	else
+		r = network_put_row(s, &w, "network");
 	volume_mounts_to_row(s, &w);
 	json_close_object(&w);
 	return r < 0 ? r : json_writer_end(&w);
+}
+
+char *restorable_record(const struct sandbox *s)
+{
+	auto_call(buf_done) struct buf json = BUF_INIT(ROW_MAX);
+	auto_json json_t *row = NULL, *all = NULL;
+	struct err err;
+	char *text = NULL;
+
+	if (row_json(s, /* is_open= */ true, &json) == 0 &&
+	    json_parse(json.data, json.len, &row, &err) == 0) {
+		all = json_pack("{ss sI sO}", "name", s->name, "created_us",
+		                (json_int_t)s->created_us, "row", row);
+		text = json_dumps(all, JSON_COMPACT);
+	}
+	if (text && strlen(text) <= NODE_OWNED_MAX)
+		return text;
+	free(text);
+	return NULL;
 }
 
 int sandbox_save(const struct sandbox *s, struct err *err)
@@ -112,7 +146,7 @@ int sandbox_save(const struct sandbox *s, struct err *err)
 		.ended_us = s->end.at_us,
 		.is_durable = sandbox_is_durable(s),
 	};
-	int r = row_json(s, &json);
+	int r = row_json(s, /* is_open= */ false, &json);
 
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot record sandbox %s", s->id);
@@ -363,6 +397,27 @@ static void put_packages(struct json_writer *w, const struct sandbox *s)
 	json_close_array(w);
 }
 
+static void put_generation(struct json_writer *w, const struct sandbox *s)
+{
+	if (s->outlive.generation[0]) {
+		json_open_object(w, "generation");
+		json_put_str(w, "id", s->outlive.generation);
+		json_put_u64(w, "taken_us", s->outlive.generation_us);
+		json_close_object(w);
+	} else {
+		json_put_null(w, "generation");
+	}
+	if (!s->outlive.restored_from[0]) {
+		json_put_null(w, "restored");
+		return;
+	}
+	json_open_object(w, "restored");
+	json_put_str(w, "generation", s->outlive.restored_from);
+	json_put_u64(w, "lost_ms", s->outlive.lost_ms);
+	json_put_u64(w, "at_us", s->outlive.restored_us);
+	json_close_object(w);
+}
+
 void sandbox_put_fields(const struct sandbox *s, struct json_writer *w)
 {
 	const struct exec_limits of_execs = rules_effective_exec_limits(s);
@@ -387,6 +442,8 @@ void sandbox_put_fields(const struct sandbox *s, struct json_writer *w)
 	json_put_u64(w, "idle_timeout_ms", s->idle_timeout_ms);
 	json_put_str(w, "on_timeout", timeout_action_name(s->on_timeout));
 	json_put_str(w, "on_idle", timeout_action_name(clocks_on_idle(s)));
+	json_put_str(w, "on_node_loss", on_node_loss_name(s->on_node_loss));
+	put_generation(w, s);
 	json_put_str(w, "paused_to",
 	             s->state != SANDBOX_PAUSED ? NULL
 	             : s->paused_in[0]          ? "disk"

@@ -4,6 +4,7 @@
 
 #include "base/parse.h"
 #include "base/units.h"
+#include "node/node.h"
 #include "sandbox/model/ceiling.h"
 
 #include <inttypes.h>
@@ -236,12 +237,49 @@ int rules_on_idle(const char *word, enum timeout_action *ret, struct err *err)
 	return err_field(err, "on_idle", "must be delete, stop or pause");
 }
 
+int rules_on_node_loss(const struct fleet *fleet, const struct sandbox_spec *spec,
+                       enum on_node_loss *ret, struct err *err)
+{
+	static const char field[] = "on_node_loss";
+	int r = 0;
+
+	*ret = ON_NODE_LOSS_END;
+	if (!spec->on_node_loss || strcmp(spec->on_node_loss, "end") == 0)
+		return 0;
+	if (strcmp(spec->on_node_loss, "restore") != 0)
+		return err_field(err, field, "must be end or restore");
+	if (!node_is_in(fleet->config.node)) {
+		(void)err_field(err, field, "restore needs a cluster, and this daemon is in none");
+		return err_hint(err, "leave it out, or see docs/guides/cluster.md");
+	}
+	if (!fleet->config.has_objects) {
+		(void)err_field(err, field,
+		                "restore needs a store of objects, which this cluster "
+		                "does not have");
+		return err_hint(err, "its operator sets `objects` under [cluster] on each node");
+	}
+	if (!spec->is_persistent) {
+		(void)err_field(err, field, "restore is for persistent sandboxes alone");
+		return err_hint(err, "give persistent: true, too");
+	}
+	if (json_array_size(spec->volumes) > 0)
+		r = err_field(err, field,
+		              "restore is not possible with volumes: they lie on one node");
+	else if (spec->group)
+		r = err_field(err, field,
+		              "restore is not possible in a group: its members are on one node");
+	if (r == 0)
+		*ret = ON_NODE_LOSS_RESTORE;
+	return r;
+}
+
 int rules_check(const struct fleet *fleet, const char *project_id, const struct sandbox_spec *spec,
                 struct guest_limits *ret_limits, uint64_t *ret_timeout_ms, struct err *err)
 {
 	struct guest_limits defaults = fleet->config.default_limits;
 	uint64_t timeout_ms = fleet->config.default_timeout_ms;
 	enum timeout_action action;
+	enum on_node_loss loss;
 	int r;
 
 	ceiling_lower(fleet, project_id, spec->key_id, &defaults, &timeout_ms);
@@ -266,6 +304,8 @@ int rules_check(const struct fleet *fleet, const char *project_id, const struct 
 		r = rules_on_timeout(spec->on_timeout, spec->is_persistent, &action, err);
 	if (r == 0)
 		r = rules_on_idle(spec->on_idle, &action, err);
+	if (r == 0)
+		r = rules_on_node_loss(fleet, spec, &loss, err);
 	if (r < 0)
 		return r;
 	*ret_timeout_ms = timeout_ms;

@@ -35,6 +35,9 @@ must_check int rules_timeout(const struct fleet *fleet, uint64_t timeout_ms, str
 must_check int rules_idle_timeout(uint64_t timeout_ms, struct err *err);
 must_check int rules_on_timeout(const char *word, bool is_persistent, enum timeout_action *ret,
                                 struct err *err);
+/* Whether it can outlive its node, if it is to. */
+must_check int rules_on_node_loss(const struct fleet *fleet, const struct sandbox_spec *spec,
+                                  enum on_node_loss *ret, struct err *err);
 must_check int rules_on_idle(const char *word, enum timeout_action *ret, struct err *err);
 must_check int rules_check_name(const char *name, struct err *err);
 /* The same of another field with such a name. */

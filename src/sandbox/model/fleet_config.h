@@ -57,9 +57,10 @@ struct fleet_config {
 	/* Whether this node of a cluster makes no new sandboxes; NULL: never. */
 	bool (*is_cordoned)(void *arg);
 	void *is_cordoned_arg;
-	struct shares *shares;       /* NULL: all is served as it comes */
-	struct secrets *secrets;     /* NULL: none are kept */
-	struct identity *identity;   /* NULL: no tokens are given out */
+	bool has_objects;          /* the cluster keeps objects: sandboxes can outlive this node */
+	struct shares *shares;     /* NULL: all is served as it comes */
+	struct secrets *secrets;   /* NULL: none are kept */
+	struct identity *identity; /* NULL: no tokens are given out */
 	struct telemetry *telemetry; /* NULL: nothing is traced */
 	struct node *node; /* of a cluster, with which names are agreed on; NULL: there is none */
 	struct wall_client *wall;       /* NULL: nothing can be reached from any sandbox */

@@ -69,10 +69,15 @@ struct fleet {
 	loop_fn drained;
 	void *drained_arg;
 	size_t n_draining;
-	size_t message_bytes;      /* of interpreters, on their way in */
-	struct loop_timer *look;   /* account.c: looks which are due for a reading */
-	uint64_t synced_us;        /* when usage last was */
-	size_t n_meters;           /* ever started */
+	size_t message_bytes;    /* of interpreters, on their way in */
+	struct loop_timer *look; /* account.c: looks which are due for a reading */
+	uint64_t synced_us;      /* when usage last was */
+	size_t n_meters;         /* ever started */
+	/* Brings generations (lifecycle/restorable.h); NULL: nobody does. */
+	int (*bring)(const char *project_id, const char *snapshot_id, const char *source_id,
+	             void (*fn)(const struct err *err, void *arg), void *fn_arg, void *arg,
+	             struct err *err);
+	void *bring_arg;
 	struct backups *backups;   /* or NULL: none are made */
 	struct adoption *adoption; /* while it starts */
 };

@@ -46,6 +46,11 @@ const char *grade_name(uint32_t grade)
 	return grade < ARRAY_SIZE(grades) ? grades[grade] : grades[0];
 }
 
+const char *on_node_loss_name(enum on_node_loss word)
+{
+	return word == ON_NODE_LOSS_RESTORE ? "restore" : "end";
+}
+
 const char *timeout_action_name(enum timeout_action action)
 {
 	return actions[action];

@@ -7,6 +7,8 @@
 
 #include <assert.h>
 
+#define FENCED_RETRY_MS 2000 /* a beat */
+
 static const char *const state_names[] = {
 	[SANDBOX_CREATING] = "creating", [SANDBOX_RUNNING] = "running",
 	[SANDBOX_PAUSING] = "pausing",   [SANDBOX_PAUSED] = "paused",
@@ -100,6 +102,12 @@ int sandbox_check_files(const struct sandbox *s, struct err *err)
 		return 0;
 	case SANDBOX_STOPPED:
 	case SANDBOX_FAILED:
+		if (s->is_kept && s->outlive.origin[0]) {
+			(void)err_set(err, ERR_CONFLICT, 0,
+			              "sandbox %s was restored, and its files are not here yet",
+			              s->id);
+			return err_hint(err, "resume it first");
+		}
 		if (s->is_kept)
 			return 0;
 		return err_set(err, ERR_GONE, 0, "sandbox %s has ended, and its files with it",
@@ -147,8 +155,23 @@ int sandbox_ask(struct sandbox *s, enum msg_op op, broker_client_fn fn, struct e
 	return broker_client_ask_for(s->fleet->broker, sandbox_share(s), &req, fn, s, &s->ask, err);
 }
 
+int sandbox_check_fence(const struct sandbox *s, struct err *err)
+{
+	if (!s->outlive.is_closed)
+		return 0;
+	(void)err_set(err, ERR_FENCED, 0,
+	              "sandbox %s stands still: its node is cut off from the cluster's database, "
+	              "and another node may run it",
+	              s->id);
+	if (err)
+		err->quota.retry_after_ms = FENCED_RETRY_MS;
+	return err_hint(err, "try again in a few seconds, or ask another node");
+}
+
 struct link *sandbox_link(struct sandbox *s, struct err *err)
 {
+	if (sandbox_check_fence(s, err) < 0)
+		return NULL;
 	switch (s->state) {
 	case SANDBOX_CREATING:
 		if (s->spare) /* its interpreters start on it */

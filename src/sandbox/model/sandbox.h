@@ -56,6 +56,11 @@ enum end_cause {
 };
 const char *end_cause_name(enum end_cause cause);
 
+/* When its node is silent. Restore: another node runs it, with the files of its last durable
+ * generation (lifecycle/restorable.h). */
+enum on_node_loss { ON_NODE_LOSS_END, ON_NODE_LOSS_RESTORE, ON_NODE_LOSS_COUNT };
+const char *on_node_loss_name(enum on_node_loss word);
+
 /* What happens when its time is up, or when it was idle for too long. */
 enum timeout_action { ON_TIMEOUT_DELETE, ON_TIMEOUT_STOP, ON_TIMEOUT_PAUSE, ON_TIMEOUT_COUNT };
 const char *timeout_action_name(enum timeout_action action);
@@ -102,6 +107,7 @@ struct sandbox_spec {      /* strings and JSON are borrowed for the call */
 	const char *on_timeout;   /* "delete", "stop", "pause"; NULL = stop if persistent, else
 	                             delete */
 	const char *on_idle;      /* the same, of the idle time; NULL = as on_timeout */
+	const char *on_node_loss; /* "end", "restore"; NULL = end */
 	/* Data of another product's API (src/compat): kept, and shown to nobody. NULL = none. */
 	const json_t *notes;
 	bool is_persistent;
@@ -230,6 +236,8 @@ struct sandbox_facts {    /* what clients see, for the other products' APIs; bor
 	bool is_persistent, auto_resumes;
 };
 void sandbox_facts(const struct sandbox *s, struct sandbox_facts *ret);
+/* Fails with ERR_FENCED while another node may run it. */
+must_check int sandbox_check_fence(const struct sandbox *s, struct err *err);
 /* Whether it must survive a reboot. */
 bool sandbox_is_durable(const struct sandbox *s);
 const char *sandbox_id(const struct sandbox *s);

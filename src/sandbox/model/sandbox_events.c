@@ -181,11 +181,12 @@ void emit_adopted(const struct sandbox *s)
 	event_end(&ev);
 }
 
-void emit_changed(const struct sandbox *s, const char *what)
+void emit_changed(struct sandbox *s, const char *what)
 {
 	struct event ev;
 	struct json_writer *w = emit_begin(&ev, s, EVENT_SANDBOX_CHANGED);
 
+	s->outlive.changes++;
 	json_put_str(w, "what", what);
 	put_limits(w, s);
 	event_end(&ev);

@@ -10,5 +10,5 @@ void emit_created(const struct sandbox *s);
 void emit_refused(const struct sandbox *s, enum end_cause cause);
 void emit_moved(const struct sandbox *s, enum sandbox_state from);
 void emit_adopted(const struct sandbox *s);
-void emit_changed(const struct sandbox *s, const char *what); /* "settings", "ports", "network" */
+void emit_changed(struct sandbox *s, const char *what); /* "settings", "ports", "network" */
 void emit_rolled_back(const struct sandbox *s);

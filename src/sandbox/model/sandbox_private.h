@@ -62,7 +62,27 @@ struct sandbox {
 	bool falls_back;            /* to a pause in memory, if it cannot be saved */
 	bool drops_trust;           /* of a copy, until it runs: its files trust another's issuer */
 	char rolls_to[ID_SIZE];     /* the snapshot for its next start (rollback.c), or "" */
-	char *user, *cwd;           /* of its execs by default, as the template says; or NULL */
+	enum on_node_loss on_node_loss;
+	struct {               /* restorable.c: where it outlives its node */
+		bool is_asked; /* the cluster may have a row of it */
+		uint64_t term;
+		char generation[ID_SIZE]; /* the newest durable one; or "" */
+		uint64_t generation_us;   /* wall clock: when it was taken */
+		uint64_t rest; /* resumes + 1: nothing has run since then; else another number */
+		char origin[ID_SIZE];        /* a generation for its next start; or "" */
+		char restored_from[ID_SIZE]; /* when it was taken over last; or "" */
+		uint64_t lost_ms, restored_us;
+		/* not in its row */
+		bool is_closed;   /* calls are refused: another node may run it */
+		bool is_told;     /* by an event */
+		bool is_still;    /* it is frozen for that, perhaps in part */
+		bool is_fetching; /* its origin is being brought */
+		bool is_disowning, is_leaving;
+		uint64_t changes; /* of its settings */
+		uint64_t ask;     /* MSG_FREEZE or MSG_THAW under way */
+		struct loop_timer *again;
+	} outlive;
+	char *user, *cwd; /* of its execs by default, as the template says; or NULL */
 	struct guest_limits limits;
 	struct exec_limits exec_limits;
 	uint64_t created_us;

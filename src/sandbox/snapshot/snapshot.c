@@ -138,9 +138,9 @@ static void meter(struct snapshot *sn)
 
 static int charge(struct snapshot *sn, uint64_t own, bool is_asked, struct err *err)
 {
-	int r = snapshot_is_warm_copy(sn) ? 1
-	        : own > sn->own_bytes     ? take(sn, own - sn->own_bytes, is_asked, err)
-	                                  : 0;
+	int r = snapshot_is_warm_copy(sn) || sn->is_generation ? 1
+	        : own > sn->own_bytes ? take(sn, own - sn->own_bytes, is_asked, err)
+	                              : 0;
 
 	if (r != 0)
 		return MIN(r, 0);
@@ -158,7 +158,8 @@ static uint64_t count_before(const struct snapshot *sn)
 	for (struct list *l = sn->link.prev; l != &sn->fleet->snapshots; l = l->prev) {
 		const struct snapshot *other = list_entry(l, struct snapshot, link);
 
-		if (other->line == sn->line && strcmp(other->source_id, sn->source_id) == 0)
+		if (!other->is_generation && other->line == sn->line &&
+		    strcmp(other->source_id, sn->source_id) == 0)
 			most = MAX(most, other->written_bytes);
 	}
 	return most;
@@ -247,7 +248,8 @@ int snapshot_remove(struct snapshot *sn, struct err *err)
 	struct fleet *fleet = sn->fleet;
 	int r;
 
-	emit_removed(sn);
+	if (!sn->is_generation)
+		emit_removed(sn);
 	r = event_log_save(fleet->config.events, delete_row, sn, err);
 	if (r < 0) {
 		sn->is_removed = false;

@@ -30,6 +30,7 @@ struct snapshot_wish {           /* borrowed for the call */
 	uint64_t expires_in_ms;  /* 0 = never */
 	uint64_t keep_last;      /* of this source, not counting named ones; 0 = all */
 	bool is_automatic;       /* of a fork: removed with the last sandbox that started from it */
+	bool is_generation;      /* likewise, of a sandbox that outlives its node */
 	bool is_last; /* of a pause: the guest stays stopped after it (struct snapshot_spec) */
 	/* snapshot_read_description(): what was fetched is a copy of this, and it is taken over if
 	 * the call succeeds. All other wishes are none then. Or NULL. */

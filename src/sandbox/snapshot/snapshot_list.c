@@ -13,7 +13,7 @@ uint64_t snapshot_created_us(const struct snapshot *sn)
 static bool matches(const struct snapshot *sn, const struct snapshot_filter *f)
 {
 	return strcmp(sn->project_id, f->project_id) == 0 && !sn->is_fetched &&
-	       (!f->source_id || strcmp(sn->source_id, f->source_id) == 0);
+	       !sn->is_generation && (!f->source_id || strcmp(sn->source_id, f->source_id) == 0);
 }
 
 static int newest_first(const void *a, const void *b)

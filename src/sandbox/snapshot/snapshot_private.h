@@ -26,8 +26,9 @@ struct snapshot {
 	uint64_t own_bytes; /* the part that it is charged for */
 	bool is_unshared;   /* all of them */
 	bool is_automatic;
-	bool has_trust; /* network_has_trust() of its source */
-	bool is_there;  /* the broker has it, whole */
+	bool is_generation; /* of its source's: charged to nobody, in no list and no event */
+	bool has_trust;     /* network_has_trust() of its source */
+	bool is_there;      /* the broker has it, whole */
 	/* snapshot_shared.h: */
 	bool is_durable, is_fetched;
 	bool is_wanted;  /* it is sent though it is automatic */

@@ -29,6 +29,7 @@ static const struct row_field fields[] = {
 	FIELD("memory_bytes",  ROW_U64,    memory_bytes, NEEDED),
 	FIELD("is_unshared",   ROW_BOOL,   is_unshared, NEEDED),
 	FIELD("is_automatic",  ROW_BOOL,   is_automatic, NEEDED),
+	FIELD("is_generation", ROW_BOOL,   is_generation),
 	FIELD("has_trust",     ROW_BOOL,   has_trust),
 	FIELD("is_durable",    ROW_BOOL,   is_durable),
 	FIELD("is_fetched",    ROW_BOOL,   is_fetched),

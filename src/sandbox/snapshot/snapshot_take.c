@@ -54,7 +54,7 @@ static int record(struct snapshot *sn, struct err *err)
 	list_append(&fleet->snapshots, &sn->link);
 	r = snapshot_charge(fleet, sn->source_id, /* is_asked= */ true, err);
 	if (r == 0) {
-		if (!sn->is_fetched) /* it was taken, and told, elsewhere */
+		if (!sn->is_fetched && !sn->is_generation) /* it was taken, and told, elsewhere */
 			emit_taken(sn);
 		r = event_log_save(fleet->config.events, put_row, sn, err);
 	}
@@ -133,7 +133,7 @@ static int check_count(const struct sandbox *s, struct err *err)
 	size_t n = 0;
 
 	list_for_each (&s->fleet->snapshots, const struct snapshot, sn, link)
-		n += strcmp(sn->project_id, s->project_id) == 0;
+		n += !sn->is_generation && strcmp(sn->project_id, s->project_id) == 0;
 	if (n < PROJECT_MAX)
 		return 0;
 	(void)err_set(err, ERR_LIMIT, 0, "there are %zu snapshots, which is the limit", n);
@@ -148,7 +148,8 @@ static void set_parent(struct snapshot *sn, const struct sandbox *s)
 	sn->generation = 1;
 	list_for_each (&s->fleet->snapshots, const struct snapshot, other, link)
 		if (strcmp(other->source_id, s->id) == 0) {
-			memcpy(sn->parent_id, other->id, sizeof(sn->parent_id));
+			if (!other->is_generation)
+				memcpy(sn->parent_id, other->id, sizeof(sn->parent_id));
 			sn->generation = MAX(sn->generation, other->generation + 1);
 		}
 }
@@ -166,7 +167,8 @@ static struct snapshot *describe(const struct sandbox *s, const struct snapshot_
 	sn->created_us = clock_wall_us();
 	if (wish->expires_in_ms)
 		sn->expires_us = sn->created_us + wish->expires_in_ms * 1000;
-	sn->is_automatic = wish->is_automatic;
+	sn->is_automatic = wish->is_automatic || wish->is_generation;
+	sn->is_generation = wish->is_generation;
 	sn->has_trust = network_has_trust(s);
 	sn->template = xstrdup(s->template);
 	sn->image = s->image;

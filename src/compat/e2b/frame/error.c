@@ -148,6 +148,7 @@ static const char *const rpc_codes[] = {
 	[ERR_FILE_CHANGED] = "aborted",
 	[ERR_NODE_UNREACHABLE] = "unavailable",
 	[ERR_CLUSTER] = "unavailable",
+	[ERR_FENCED] = "unavailable",
 };
 static_assert(ARRAY_SIZE(rpc_codes) == ERR_CODE_COUNT, "a code has no word");
 

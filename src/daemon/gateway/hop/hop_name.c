@@ -261,7 +261,11 @@ int hops_locate(struct hops *h, struct http_req *req, struct err *err)
 		return 1;
 	if (!find_name(req, name))
 		return hop_find_path(h, req, err);
-	if (has_name(h, req, name))
-		return 0;
+	if (has_name(h, req, name)) {
+		const struct sandbox *s =
+			sandbox_find_name(h->config.fleet, caller_project(req), name);
+
+		return s ? sandbox_check_fence(s, err) : 0;
+	}
 	return http_hop_from(req) ? hop_misdirect(req) : hops_pass_by_name(h, req, name, err);
 }

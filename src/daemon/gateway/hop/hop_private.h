@@ -11,6 +11,7 @@
 #define HOP_MOVED_FIELD  "Cloche-Moved"  /* of a peer's 421: the number of the node that has it */
 
 #define HOP_SPENT_MAX 64
+#define HOP_MOVED_MAX 256 /* sandboxes of other nodes' tags that are remembered */
 
 struct hops {
 	struct hops_config config;
@@ -31,6 +32,11 @@ struct hops {
 		char project_id[ID_SIZE];
 		uint64_t until_us;
 	} spent[HOP_SPENT_MAX];
+	struct {
+		char id[ID_SIZE];
+		uint32_t node;
+	} moved[HOP_MOVED_MAX]; /* hop_moved.c */
+	size_t n_moved;
 	unsigned n_wheres; /* questions to the directory under way (hop_directory.c) */
 	uint64_t wheres_owed_us;
 	struct loop_timer *timer; /* looks for those that do not move */
@@ -55,6 +61,14 @@ void hop_request_start(struct hops *h, struct http_req *req, const struct route 
                        const struct hop_named *named, const char *body);
 void hop_request_look(struct hops *h); /* ends those that do not move */
 void hop_gathers_drop(struct hops *h); /* their callers are gone */
+/* hop_moved.c. 0: it is not known to have moved. */
+uint32_t hop_moved_find(const struct hops *h, const char *id);
+void hop_moved_note(struct hops *h, const char *id, uint32_t node);
+uint32_t hop_moved_read(const struct http_head *head); /* of a peer's answer; 0: it says no node */
+int hop_moved_tell(struct http_req *req, uint32_t node);
+/* hops.c: what the request names by an id. */
+struct hop_id;
+bool hop_find_id(const struct hops *h, const struct http_req *req, struct hop_id *ret);
 /* hop_place.c: of a request whose body has been read. named as above. */
 void hop_pass(struct hops *h, struct http_req *req, uint32_t node, const struct hop_named *named);
 /* The same to the node that has what it needs, and to no other. 1; or err says why not. */

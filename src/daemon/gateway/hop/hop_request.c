@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "daemon/gateway/hop/hop_heads.h"
+#include "daemon/gateway/hop/hop_id.h"
 #include "daemon/gateway/hop/hop_private.h"
 #include "http/relay/relay.h"
 
@@ -103,11 +104,40 @@ static void give_back(struct hop_request *p)
 	named.misdirected(req, named.arg);
 }
 
+/* The peer says which node has it. A body may be lost: its client sends it again, and that goes
+ * straight there. */
+static bool pass_elsewhere(struct hop_request *p, uint32_t node)
+{
+	const bool has_body = http_req_head(p->req)->framing != HTTP_NO_BODY;
+	struct http_req *req = p->req;
+	struct hops *h = p->hops;
+	struct route_facts facts;
+	struct route route;
+	struct hop_id id;
+
+	if (hop_find_id(h, req, &id))
+		hop_moved_note(h, id.text, node);
+	if (has_body ||
+	    route_answered(&p->route, &p->facts, ROUTE_ANSWER_MOVED, node, &node) != ROUTE_HOP) {
+		fail(p, "it was taken over by another node");
+		return true;
+	}
+	route = p->route;
+	facts = p->facts;
+	http_on_drain(req, NULL, NULL);
+	http_on_done(req, NULL, NULL);
+	on_done(p);
+	hop_request_start(h, req, &route, &facts, node, NULL, NULL);
+	return true;
+}
+
 /* The peer does not have it. */
 static bool on_turned_away(const struct http_head *head, void *arg)
 {
 	struct hop_request *p = arg;
 
+	if (!p->named.misdirected && hop_moved_read(head) != 0)
+		return pass_elsewhere(p, hop_moved_read(head));
 	if (!p->named.misdirected || head->status != 421 || !http_head_find(head, HOP_MOVED_FIELD))
 		return false;
 	give_back(p);

@@ -102,19 +102,24 @@ void hop_refuse_unreachable(struct err *err, const struct hops *h, uint32_t node
 static int route(struct hops *h, struct http_req *req, const struct hop_id *id, struct err *err)
 {
 	const struct cluster_link *l = h->config.link;
+	const struct sandbox *own = fleet_find_id(h->config.fleet, id->text);
+	const uint32_t forward = own ? 0 : hop_moved_find(h, id->text);
 	const uint32_t self = l->word.node,
 		       tagged = tag_map_find(&l->tags, (uint32_t)tag_of(id->text));
 	const struct route_facts facts = {
 		.self = self,
 		.hop_from = http_hop_from(req),
 		.tagged = tagged,
-		.is_own = tagged == self || tagged == 0 || fleet_find_id(h->config.fleet, id->text),
+		.is_own = own || ((tagged == self || tagged == 0) && !forward),
+		.forward = forward,
 		.is_alive = hop_is_alive,
 		.arg = h,
 	};
 	struct route way = {0};
 	uint32_t node = 0;
 
+	if (own && sandbox_check_fence(own, err) < 0)
+		return -EAGAIN;
 	switch (route_first(&way, &facts, &node)) {
 	case ROUTE_HERE:
 	case ROUTE_NOT_FOUND: /* the handler says so in its own wire's words */
@@ -131,6 +136,7 @@ static int route(struct hops *h, struct http_req *req, const struct hop_id *id, 
 			return 1;
 		break;
 	case ROUTE_MOVED:
+		return hop_moved_tell(req, node);
 	case ROUTE_UNREACHABLE:
 		break;
 	}
@@ -157,22 +163,27 @@ static int check_unheard(const struct hops *h, const char *id, struct err *err)
 	                        "have this sandbox");
 }
 
+bool hop_find_id(const struct hops *h, const struct http_req *req, struct hop_id *ret)
+{
+	const struct http_head *head = http_req_head(req);
+
+	return hop_id_find(
+		&(struct hop_asked){.target = head->target,
+	                            .host = http_head_find(head, "Host"),
+	                            .sandbox_field = http_head_find(head, "E2b-Sandbox-Id"),
+	                            .session_field = http_head_find(head, "Mcp-Session-Id"),
+	                            .preview_domain = h->config.preview_domain},
+		ret);
+}
+
 int hops_divert(struct hops *h, struct http_req *req, struct err *err)
 {
 	const bool is_heard = cluster_link_is_in(h->config.link);
-	const struct http_head *head;
 	struct hop_id id;
 
 	if (!is_heard && !node_is_in(h->config.node))
 		return 0;
-	head = http_req_head(req);
-	if (!hop_id_find(
-		    &(struct hop_asked){.target = head->target,
-	                                .host = http_head_find(head, "Host"),
-	                                .sandbox_field = http_head_find(head, "E2b-Sandbox-Id"),
-	                                .session_field = http_head_find(head, "Mcp-Session-Id"),
-	                                .preview_domain = h->config.preview_domain},
-		    &id))
+	if (!hop_find_id(h, req, &id))
 		return 0;
 	/* Who passes it on answers for its name: the owner does not ask again. */
 	if (!id.is_by_name && http_check_host(req, err) < 0)

@@ -28,6 +28,12 @@ function sentence(type: string, d: Json): string {
       return CHANGES[of("what")] ?? "Its settings were changed";
     case "sandbox.rolled_back":
       return `Rolled back to ${shortId(of("snapshot_id"))}`;
+    case "sandbox.restored":
+      return `Restored on this node: what was written in ${span(Number(d["lost_ms"] ?? 0))} is lost`;
+    case "sandbox.fenced":
+      return "Stands still: another node may run it";
+    case "sandbox.unfenced":
+      return "Goes on";
     case "sandbox.stopping":
     case "sandbox.stopped":
     case "sandbox.ended":
