@@ -134,6 +134,8 @@ static void end_pass(struct owned *o, uint64_t again_us)
 /* True: the answer is as it should be, and the pass goes on. */
 static bool is_good(struct owned *o, const json_t *answer, const struct err *err)
 {
+	if (err)
+		log_warn("cluster.owned_not_compared", "error='%s'", err->message);
 	if (o->epoch != o->node->word.epoch || err || strcmp(node_result(answer), "stale") == 0) {
 		end_pass(o, AGAIN_US);
 		return false;

@@ -76,7 +76,7 @@ struct life_opts { /* of one that stays */
 	{0, "on-timeout",    OPT_TEXT, &(l).on_timeout,      "ACTION", "what happens then: delete, stop or pause (default: delete, or stop if persistent)"}, \
 	{0, "on-idle",       OPT_TEXT, &(l).on_idle,         "ACTION", "what happens after --idle-timeout, if not the same; with pause, the next command resumes it"}, \
 	{0, "persistent",    OPT_FLAG, &(l).is_persistent,   NULL,     "keep its files when it ends, until it is removed"}, \
-	{0, "on-node-loss",  OPT_TEXT, &(l).on_node_loss,    "ACTION", "of a persistent one in a cluster, when its node is lost: end (the default), or restore it on another"}, \
+	{0, "on-node-loss",  OPT_TEXT, &(l).on_node_loss,    "WORD",   "of a persistent one in a cluster, when its node is lost: end (the default), or restore it on another"}, \
 	{0, "auto-resume",   OPT_FLAG, &(l).auto_resumes,    NULL,     "when it is paused, the next command resumes it"}, \
 	{0, "paused-time-counts", OPT_FLAG, &(l).counts_paused, NULL, "its lifetime runs on while it is paused"}, \
 	{0, "get-or-create", OPT_FLAG, &(l).is_get,          NULL,     "if there is one with this name, use and resume it instead"}
