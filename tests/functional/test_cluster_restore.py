@@ -3,6 +3,7 @@
 objects."""
 
 import contextlib
+import http.client
 import json
 import os
 import signal
@@ -186,7 +187,11 @@ def counted(node, i):
 
 
 def refusal(node, key, i):
-    status, answer = node.call("GET", f"/v1/sandboxes/{i}", key=key)
+    """Status and code; None: the gateway has died meanwhile."""
+    try:
+        status, answer = node.call("GET", f"/v1/sandboxes/{i}", key=key)
+    except (OSError, http.client.HTTPException):
+        return None, None
     return (status, answer.get("error", {}).get("code"))
 
 
