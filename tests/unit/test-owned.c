@@ -387,4 +387,3 @@ TEST(a_call_leads_to_the_node_that_has_it)
 	CHECK_INT(node_forward(NULL, OTHER), 0);
 	end();
 }
-
