@@ -56,13 +56,14 @@ int round_scratch(struct round *r)
 
 static json_t *figures_of(const struct round *r)
 {
-	json_t *all = json_pack(
-		"{sI ss sI sI sI sI sI sI sI}", "at_us", (json_int_t)clock_wall_us(), "node",
-		r->collect->m->config.node->name, "objects", (json_int_t)r->n_objects, "bytes",
-		(json_int_t)r->bytes, "waiting", (json_int_t)(r->n_waiting + r->n_unneeded),
-		"waiting_bytes", (json_int_t)(r->waiting_bytes + r->unneeded_bytes), "removed",
-		(json_int_t)r->n_removed, "removed_bytes", (json_int_t)r->removed_bytes, "swept",
-		(json_int_t)r->n_swept);
+	json_t *all =
+		json_pack("{sI ss sI sI sI sI sI sI sI}", "at_us", (json_int_t)clock_wall_us(),
+	                  "node", r->collect->m->config.node->name, "objects",
+	                  (json_int_t)r->n_objects, "bytes", (json_int_t)r->bytes, "waiting",
+	                  (json_int_t)r->n_waiting + (json_int_t)r->n_unneeded, "waiting_bytes",
+	                  (json_int_t)r->waiting_bytes + (json_int_t)r->unneeded_bytes, "removed",
+	                  (json_int_t)r->n_removed, "removed_bytes", (json_int_t)r->removed_bytes,
+	                  "swept", (json_int_t)r->n_swept);
 
 	if (r->trouble)
 		(void)json_object_set_new(all, "problem",
